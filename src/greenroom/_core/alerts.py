@@ -1,0 +1,22 @@
+"""Reasons why a visit must look before it takes the next message: bits of `Mailbox.alert`.
+
+With no bit set, the next message is simply the oldest of the data lane, and the loop takes it without another
+question. Every rarer state sets a bit, so what is not used costs nothing.
+
+Never compiled: each hot module copies these numbers into C integers of its own.
+"""
+
+from __future__ import annotations
+
+ORDERS = 1
+"""Orders wait: they act before any message."""
+HELD = 2
+"""Messages wait: the actor is starting, restarting, or suspended in a handler."""
+LANES = 4
+"""A lane beside the data lane holds messages."""
+SLIPS = 8
+"""The data lane holds notices, or messages that carry a slip."""
+PRIORITY = 16
+"""The data lane is ordered by a user's key."""
+RESUME = 32
+"""The suspended handler can go on."""

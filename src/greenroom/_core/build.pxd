@@ -1,0 +1,1 @@
+# Empty on purpose: its presence has build.py compiled.

@@ -1,0 +1,40 @@
+import cython
+from greenroom._core.mailbox cimport Mailbox
+from greenroom._core.runqueue cimport RunQueue
+from greenroom._core.slip cimport Slip
+
+cdef extern from "pythread.h":
+    unsigned long thread_ident "PyThread_get_thread_ident" ()
+
+cdef int HELD, ORDERS
+cdef bint COMPILED
+cdef object _DATA, get_ident
+
+cdef class Tally:
+    cdef public unsigned long long failed, unhandled, dead_lettered, dropped, redirected, lost, rejected
+    cdef public long long sent_aside
+    cpdef add(self, Tally other)
+
+@cython.final
+cdef class Cell(Mailbox):
+    cdef readonly object loop
+    cdef readonly RunQueue runq
+    cdef public object handler, subject, ref, body
+    cdef public long long id
+    cdef public bint exempt, idle
+    cdef public unsigned long long handled
+    cdef readonly Tally tally
+    cdef public object orders
+    cdef public object timers, task, context
+    cdef object __weakref__
+    cpdef str name(self)
+    @cython.locals(runq=RunQueue, mine=bint, tail=int, buf=list)
+    cpdef tell(self, object message, object sender=*, object lane=*)
+    cpdef post(self, object message, Slip slip, object lane=*)
+    cpdef notify(self, object notice)
+    cpdef order(self, object action)
+    cpdef hold(self)
+    cpdef release(self)
+    cpdef make_runnable(self)
+    cpdef Tally count_aside(self)
+    cpdef sent(self)

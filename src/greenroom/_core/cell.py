@@ -1,0 +1,183 @@
+"""An actor as the loop sees it: a mailbox, a handler, and where it stands.
+
+`Cell` is a `Mailbox` rather than having one: the path of a message then touches one object fewer (`make bench`, P9),
+and an idle actor is smaller (P8).
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from greenroom._core.alerts import HELD, ORDERS
+from greenroom._core.build import COMPILED
+from greenroom._core.mailbox import Mailbox
+from greenroom._core.runqueue import RunQueue
+from greenroom._core.slip import Slip
+from greenroom.lanes import Lane, MailboxConfig
+
+__all__ = ["Cell", "Tally"]
+
+_DATA = Lane.DATA
+
+
+class Tally:
+    """The columns of the ledger that most actors never need; made on first use."""
+
+    __slots__ = ("dead_lettered", "dropped", "failed", "lost", "redirected", "rejected", "sent_aside", "unhandled")
+
+    def __init__(self) -> None:
+        # What was sent, beyond what the data lane took in by the quick way; notices count against it.
+        self.sent_aside = 0
+        self.failed = 0
+        self.unhandled = 0
+        self.dead_lettered = 0
+        self.dropped = 0
+        self.redirected = 0
+        self.lost = 0
+        self.rejected = 0
+
+    def add(self, other: Tally) -> None:
+        """Take over the columns of `other`."""
+        self.sent_aside += other.sent_aside
+        self.failed += other.failed
+        self.unhandled += other.unhandled
+        self.dead_lettered += other.dead_lettered
+        self.dropped += other.dropped
+        self.redirected += other.redirected
+        self.lost += other.lost
+        self.rejected += other.rejected
+
+
+class Cell(Mailbox):
+    """One actor's place on a loop. Made by `Loop.spawn`."""
+
+    __slots__ = (
+        "__weakref__",
+        "body",
+        "context",
+        "exempt",
+        "handled",
+        "handler",
+        "id",
+        "idle",
+        "loop",
+        "orders",
+        "ref",
+        "runq",
+        "subject",
+        "tally",
+        "task",
+        "timers",
+    )
+
+    def __init__(self, loop: Any, runq: RunQueue, handler: Any, subject: object, config: MailboxConfig) -> None:
+        Mailbox.__init__(self, config)
+        self.loop = loop
+        self.runq = runq
+        # Called as handler(subject, message): a class's own function and its instance, so that no bound method has
+        # to be kept for every actor.
+        self.handler = handler
+        self.subject = subject
+        # What stands for this cell as a sender, and in what people read; the floor above sets it.
+        self.ref: object = None
+        # The floor above's own record of the actor.
+        self.body: object = None
+        self.id = 0
+        self.exempt = False
+        # Invariant: False iff the cell stands in the run queue, is in hand, or is suspended in a handler
+        self.idle = True
+        self.handled = 0
+        self.tally: Tally | None = None
+        self.orders: deque[Callable[[Cell], object]] | None = None
+        self.timers: Any = None
+        self.task: Any = None
+        self.context: Any = None
+
+    def __repr__(self) -> str:
+        return f"<cell {self.name()}>"
+
+    def name(self) -> str:
+        """What to call it in errors and logs."""
+        return f"#{self.id & 0xFFFFFFFF}.{self.id >> 32}" if self.ref is None else str(self.ref)
+
+    def tell(self, message: object, sender: object = None, lane: Lane = _DATA) -> None:
+        """Send a message, from any thread. Inside a handler, the sender is the actor in hand unless named."""
+        runq = self.runq
+        if COMPILED:
+            mine = thread_ident() == runq.thread
+        else:
+            mine = get_ident() == runq.thread
+        if not mine:
+            runq.inbound.offer(self, message, sender, lane)
+            return
+        if sender is None:
+            sender = runq.speaker
+        if lane is not _DATA or self.count + self.reserved >= self.limit:
+            self.loop.door.admit(self, message, sender, lane)
+            return
+        while self.count * 2 > self.mask:
+            self.grow()
+        tail = (self.head + self.count * 2) & self.mask
+        buf = self.buf
+        buf[tail] = message  # type: ignore[index]
+        buf[tail + 1] = sender  # type: ignore[index]
+        self.count += 1
+        self.pushed += 1
+        if self.idle:
+            self.idle = False
+            runq.push(self)
+
+    def post(self, message: object, slip: Slip, lane: Lane = _DATA) -> None:
+        """Send a message with a slip, from any thread."""
+        if get_ident() != self.runq.thread:
+            self.runq.inbound.offer(self, message, slip, lane)
+        else:
+            self.loop.door.admit(self, message, slip, lane)
+
+    def notify(self, notice: object) -> None:
+        """Queue a notice with the data lane, from any thread. A closed cell takes none."""
+        if get_ident() != self.runq.thread:
+            self.runq.inbound.notify(self, notice)
+        elif not self.closed:
+            self.enqueue_notice(notice)
+            self.make_runnable()
+
+    def order(self, action: Callable[[Cell], object]) -> None:
+        """Have `action(cell)` called after the message in hand and before any other, from any thread."""
+        if get_ident() != self.runq.thread:
+            self.runq.inbound.order(self, action)
+            return
+        if self.orders is None:
+            self.orders = deque()
+        self.orders.append(action)
+        self.alert |= ORDERS
+        self.make_runnable()
+
+    def hold(self) -> None:
+        """Let messages and notices wait; orders still act."""
+        self.alert |= HELD
+
+    def release(self) -> None:
+        """Let messages and notices be handled again."""
+        self.alert &= ~HELD
+        if self.waiting():
+            self.make_runnable()
+
+    def make_runnable(self) -> None:
+        """Stand in the run queue, if not there already, in hand or suspended."""
+        if self.idle:
+            self.idle = False
+            self.runq.push(self)
+
+    def count_aside(self) -> Tally:
+        """The rarer counters, made on first use."""
+        if self.tally is None:
+            self.tally = Tally()
+        return self.tally
+
+    def sent(self) -> int:
+        """Messages ever sent to this cell: in any lane, refused at a closed door too, but not rejected ones."""
+        return self.pushed + (0 if self.tally is None else self.tally.sent_aside)

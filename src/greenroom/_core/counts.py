@@ -1,0 +1,79 @@
+"""What became of every message, in exact numbers, for one cell or a whole loop.
+
+`sent == handled + failed + unhandled + dead_lettered + dropped + redirected + lost + queued + in_hand`, at any moment at
+which no foreign thread is sending. The two sides are counted independently of one another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from greenroom._core.cell import Cell, Tally
+
+__all__ = ["Counts", "count_cell", "count_loop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Messages by what became of them. `rejected` ones were given back to their sender and are not among the sent."""
+
+    sent: int = 0
+    handled: int = 0
+    failed: int = 0
+    unhandled: int = 0
+    dead_lettered: int = 0
+    dropped: int = 0
+    redirected: int = 0
+    lost: int = 0
+    queued: int = 0
+    in_hand: int = 0
+    rejected: int = 0
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every message sent is in exactly one column."""
+        return self.sent == (
+            self.handled
+            + self.failed
+            + self.unhandled
+            + self.dead_lettered
+            + self.dropped
+            + self.redirected
+            + self.lost
+            + self.queued
+            + self.in_hand
+        )
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+def count_cell(cell: Cell) -> Counts:
+    """The counts of one living cell."""
+    return _count(cell.tally or Tally(), cell.sent(), cell.handled, cell.queued(), cell.loop.in_hand(cell))
+
+
+def count_loop(loop: Any) -> Counts:
+    """The counts of a loop: its living cells, and those that have ended."""
+    totals = loop.door.totals
+    total = _count(totals, loop.ended_sent + totals.sent_aside, loop.ended_handled, 0, loop.adrift)
+    for cell in loop.table:
+        total += count_cell(cell)
+    return total
+
+
+def _count(tally: Tally, sent: int, handled: int, queued: int, in_hand: int) -> Counts:
+    return Counts(
+        sent=sent,
+        handled=handled,
+        failed=tally.failed,
+        unhandled=tally.unhandled,
+        dead_lettered=tally.dead_lettered,
+        dropped=tally.dropped,
+        redirected=tally.redirected,
+        lost=tally.lost,
+        queued=queued,
+        in_hand=in_hand,
+        rejected=tally.rejected,
+    )

@@ -1,0 +1,40 @@
+"""What a loop asks of the floor above it: the few things that are not a matter of cells and messages.
+
+This one serves bare cells; the actor floor puts its own in its place.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from greenroom._core.cell import Cell
+from greenroom.exits import ends_system
+from greenroom.lanes import Lane
+
+__all__ = ["Host"]
+
+_log = logging.getLogger("greenroom")
+
+
+class Host:
+    """Cells with nobody above them: a failed one is logged and ends, a notice is handled like a message."""
+
+    def result(self, cell: Cell, result: object) -> None:
+        """A handler returned something other than None."""
+
+    def notice(self, cell: Cell, notice: object) -> object:
+        """Handle a notice in its turn; what it returns is treated as a handler's result."""
+        return cell.handler(cell.subject, notice)
+
+    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
+        """A handler, notice or order let `cause` out. What is raised here leaves the tick."""
+        if ends_system(cause):
+            raise cause
+        _log.error("%s failed on %r and ends", cell.name(), message, exc_info=cause)
+        cell.loop.retire(cell)
+
+    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        """A message can never be handled. May be called by any thread once the loop has stopped."""
+
+    def dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """A message was dropped by the overflow policy. Called on the sender's thread."""

@@ -1,0 +1,195 @@
+"""What other threads send, until the loop's own thread takes it in.
+
+A thread that is not the loop's reserves room in the target's mailbox under one lock, so that `tell` can refuse at
+once; the loop moves what was admitted into the mailboxes at the start of a tick. One queue per loop keeps the order of
+each sending thread. A sleeping loop is roused once, by the first to bring something, not once per message.
+
+The lock can be taken again by its holder: making an object may run a finalizer, and a finalizer may send a message.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from threading import RLock
+from typing import Any
+
+from greenroom._core.cell import Cell
+from greenroom._core.door import Door
+from greenroom.errors import MailboxFull
+from greenroom.lanes import Lane, Overflow
+
+__all__ = ["Inbound"]
+
+_DATA = Lane.DATA
+_REJECT = Overflow.REJECT
+_DROP_OLD = Overflow.DROP_OLD
+# What stands in an entry's lane when it is no message, and in its message when that is parked.
+_NOTICE = object()
+_ORDER = object()
+_PARKED = object()
+
+
+class Inbound:
+    """The door for foreign threads. Every field is read and written under `_lock`, but for `waiting`."""
+
+    __slots__ = ("_brought", "_door", "_lock", "_parked", "_refused", "_reserved", "closed", "rouse", "sleeping")
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._lock = RLock()
+        # In order of arrival: (cell, lane, message, sender).
+        self._brought: list[tuple[Cell, Any, Any, Any]] = []
+        # Invariant: messages in _brought by (cell, lane), for side lanes; for the data lane that is Cell.reserved
+        self._reserved: dict[tuple[Cell, Lane], int] = {}
+        # What waits for a mailbox that drops its oldest: at most its capacity, each with a _PARKED entry in _brought.
+        self._parked: dict[tuple[Cell, Lane], deque[tuple[object, object]]] = {}
+        # Rejected and dropped messages by cell, until the loop's thread adds them to the cell's own counters.
+        self._refused: dict[Cell, list[int]] = {}
+        self.closed = False
+        # Invariant: sleeping iff nothing is in _brought and the loop's thread waits for something to happen
+        self.sleeping = False
+        self.rouse: Callable[[], object] | None = None
+
+    def waiting(self) -> bool:
+        """A glance, without the lock: whether there is something to take in."""
+        return bool(self._brought) or bool(self._refused)
+
+    def offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Send a message to `cell` from a foreign thread."""
+        entry = (cell, lane, message, sender)
+        policy = cell.config.overflow
+        displaced = None
+        with self._lock:
+            if self.closed:
+                fate = "stopped"
+            elif cell.closed:
+                fate = "admitted"  # and will be a dead letter, in its turn
+                self._append(entry)
+            elif policy is _DROP_OLD:
+                fate = "admitted"
+                displaced = self._park(cell, lane, message, sender)
+            elif self._reserve(cell, lane):
+                fate = "admitted"
+                self._append(entry)
+            else:
+                fate = "refused"
+                self._count_refused(cell, policy is _REJECT)
+        if displaced is not None:
+            self._door.tell_dropped(cell, displaced[0], displaced[1], lane)
+        if fate == "stopped":
+            self._door.tell_dead_letter(cell, message, sender, "loop stopped")
+        elif fate == "refused":
+            if policy is _REJECT:
+                self._door.tell_full(cell, message, sender, lane)
+                raise MailboxFull(cell.ref or cell, message, lane, cell.config.room(lane))
+            self._door.tell_dropped(cell, message, sender, lane)
+
+    def notify(self, cell: Cell, notice: object) -> None:
+        """Queue a notice for `cell` from a foreign thread."""
+        self._bring((cell, _NOTICE, notice, None))
+
+    def order(self, cell: Cell, action: Callable[[Cell], object]) -> None:
+        """Order `action(cell)` from a foreign thread."""
+        self._bring((cell, _ORDER, action, None))
+
+    def _bring(self, entry: tuple[Cell, Any, Any, Any]) -> None:
+        with self._lock:
+            if not self.closed:
+                self._append(entry)
+
+    def _append(self, entry: tuple[Cell, Any, Any, Any]) -> None:
+        self._brought.append(entry)
+        if self.sleeping:
+            self.sleeping = False
+            self.rouse()  # type: ignore[misc]
+
+    def _reserve(self, cell: Cell, lane: Lane) -> bool:
+        """Promise room for one message, if there is any."""
+        if lane is _DATA:
+            if cell.depth(lane) + cell.reserved >= cell.config.capacity:
+                return False
+            cell.reserved += 1
+            return True
+        key = (cell, lane)
+        if cell.depth(lane) + self._reserved.get(key, 0) >= cell.config.room(lane):
+            return False
+        self._reserved[key] = self._reserved.get(key, 0) + 1
+        return True
+
+    def _park(self, cell: Cell, lane: Lane, message: object, sender: object) -> tuple[object, object] | None:
+        """Keep a message for a mailbox that drops its oldest; the one it displaces here, if it does."""
+        parked = self._parked.setdefault((cell, lane), deque())
+        parked.append((message, sender))
+        if len(parked) > cell.config.room(lane):
+            self._count_refused(cell, rejected=False)
+            return parked.popleft()
+        self._append((cell, lane, _PARKED, None))
+        return None
+
+    def _count_refused(self, cell: Cell, rejected: bool) -> None:
+        counts = self._refused.setdefault(cell, [0, 0])
+        counts[0 if rejected else 1] += 1
+
+    def take_in(self) -> None:
+        """Move what was admitted into the mailboxes. For the loop's thread."""
+        late = []
+        fresh: list[tuple[Cell, Any, Any, Any]] = []
+        with self._lock:
+            brought, self._brought = self._brought, fresh
+            refused, self._refused = self._refused, {}
+            parked, self._parked = self._parked, {}
+            if self._reserved:
+                self._reserved = {}
+            # Room that was promised must be taken before the lock is given up, or a sender would find it free again.
+            # What can run a user's code (a priority key, an observer, a drain) waits until after; for one cell that
+            # is all or nothing, so its messages and notices keep their order.
+            for entry in brought:
+                cell, lane, message, sender = entry
+                if lane is _DATA and cell.reserved > 0:
+                    cell.reserved -= 1
+                if cell.closed or cell.priority is not None or cell.config.overflow is _DROP_OLD:
+                    late.append(entry)
+                elif lane is _DATA:
+                    cell.enqueue(1, message, sender)
+                    cell.make_runnable()
+                elif lane is _NOTICE:
+                    cell.enqueue_notice(message)
+                    cell.make_runnable()
+                else:
+                    late.append(entry)
+        for cell, (rejected, dropped) in refused.items():
+            self._door.count_refused(cell, rejected, dropped)
+        for cell, lane, message, sender in late:
+            if lane is _NOTICE:
+                cell.notify(message)
+            elif lane is _ORDER:
+                cell.order(message)
+            elif message is _PARKED:
+                message, sender = parked[cell, lane].popleft()
+                self._door.deliver(cell, message, sender, lane)
+            else:
+                self._door.deliver(cell, message, sender, lane)
+
+    def reserved(self, cell: Cell, lane: Lane) -> int:
+        """Messages in here that have a place in `lane`, which is none of DATA."""
+        with self._lock:
+            return self._reserved.get((cell, lane), 0)
+
+    def fall_asleep(self) -> bool:
+        """Ask to be roused by the next to bring something; False when something is here already."""
+        with self._lock:
+            if self._brought:
+                return False
+            self.sleeping = True
+            return True
+
+    def wake(self) -> None:
+        """The loop's thread is awake: nobody has to rouse it."""
+        with self._lock:
+            self.sleeping = False
+
+    def close(self) -> None:
+        """Take nothing more; what is here already can still be taken in."""
+        with self._lock:
+            self.closed = True

@@ -1,0 +1,34 @@
+import cython
+from greenroom._core.ring cimport Ring
+from greenroom._core.sidelanes cimport SideLanes
+from greenroom._core.slip cimport Slip
+
+cdef int LANES, PRIORITY, SLIPS
+cdef int EMPTY, LOG, DATA, MANAGEMENT, CONTROL, PATIENCE
+cdef object NOTICE
+
+cdef class Mailbox(Ring):
+    cdef public int limit, reserved
+    cdef public int alert
+    cdef readonly int slips, notices
+    cdef readonly bint closed
+    cdef readonly unsigned long long pushed
+    cdef readonly object config
+    cdef readonly SideLanes side
+    cdef readonly object priority
+    cpdef int depth(self, int lane)
+    cpdef int queued(self)
+    cpdef bint waiting(self)
+    cdef bint _data_waits(self)
+    cpdef enqueue(self, int lane, object message, object sender)
+    cpdef enqueue_notice(self, object notice)
+    @cython.locals(side=SideLanes, data=bint, management=bint, log=bint, contested=bint, top=int)
+    cpdef int choose(self)
+    @cython.locals(side=SideLanes, chosen=int, lane=int)
+    cdef int _oldest_below(self, int top)
+    cpdef object sender_of(self, int lane)
+    cpdef object take_from(self, int lane)
+    @cython.locals(position=int)
+    cpdef tuple evict(self, int lane)
+    cdef _release(self, object sender)
+    cpdef close(self)

@@ -1,0 +1,193 @@
+"""What waits for one actor: four lanes, their bounds, and which message comes next.
+
+The data lane is the mailbox's own ring: a separate object would cost every message one more cache miss, and every
+actor 64 bytes. The other lanes, and the order by a user's key, are made when first used.
+
+**Admission.** A message may enter the data lane by the quick way when `count + reserved < limit`. `limit` is the
+configured capacity, raised by one for each queued notice (notices take no room), and 0 when the quick way is shut:
+the mailbox is closed, or its data lane is ordered by a key. `reserved` is room promised to other threads.
+
+**Order.** Lanes are served from the highest down. But the 64th pick that passes a waiting lower lane over serves the
+oldest message of the lower lanes instead, so none starves.
+"""
+
+from __future__ import annotations
+
+from greenroom._core.alerts import LANES, PRIORITY, SLIPS
+from greenroom._core.prioritylane import PriorityLane
+from greenroom._core.ring import Ring
+from greenroom._core.sidelanes import SideLanes, data_place
+from greenroom._core.slip import NOTICE, Slip
+from greenroom.lanes import MailboxConfig
+
+__all__ = ["Mailbox"]
+
+# Lane codes, as in `greenroom.lanes.Lane`; here they are C integers.
+EMPTY = -1
+LOG = 0
+DATA = 1
+MANAGEMENT = 2
+CONTROL = 3
+PATIENCE = 64
+
+
+class Mailbox(Ring):
+    """The lanes of one actor. Touched by its loop's thread alone, but for `reserved`."""
+
+    __slots__ = ("alert", "closed", "config", "limit", "notices", "priority", "pushed", "reserved", "side", "slips")
+
+    def __init__(self, config: MailboxConfig) -> None:
+        Ring.__init__(self)
+        self.config = config
+        # Invariant: limit == 0 if closed or priority is not None, else config.capacity + notices
+        self.limit: int = config.capacity
+        # Invariant: written under the inbound lock only; messages to the data lane that stand in the inbound
+        self.reserved = 0
+        self.alert = 0
+        self.closed = False
+        # Messages that ever entered the data lane; the oldest there had pushed - depth before it.
+        self.pushed = 0
+        # Invariant: notices standing in the ring
+        self.notices = 0
+        # Invariant: messages and notices in the ring whose sender is a Slip; SLIPS in alert iff slips > 0
+        self.slips = 0
+        self.side: SideLanes | None = None
+        self.priority: PriorityLane | None = None
+        if config.priority is not None:
+            self.priority = PriorityLane(config.priority)
+            self.alert = PRIORITY
+            self.limit = 0
+
+    def depth(self, lane: int) -> int:
+        """How many messages count against the bound of `lane`."""
+        if lane != DATA:
+            return 0 if self.side is None else self.side.depth(lane)
+        return self.count - self.notices if self.priority is None else len(self.priority)
+
+    def queued(self) -> int:
+        """How many messages wait in all lanes; notices are none."""
+        return self.depth(DATA) + (0 if self.side is None else self.side.total())
+
+    def waiting(self) -> bool:
+        """Whether a message or a notice waits in any lane."""
+        return self._data_waits() or (self.side is not None and self.side.total() > 0)
+
+    def _data_waits(self) -> bool:
+        return self.count > 0 if self.priority is None else self.priority.waiting
+
+    def enqueue(self, lane: int, message: object, sender: object) -> None:
+        """Append a message to `lane`, bound or no bound."""
+        if lane != DATA:
+            if self.side is None:
+                self.side = SideLanes()
+            self.side.push(lane, message, sender, self.pushed)
+            self.alert |= LANES
+            return
+        if self.priority is not None:
+            self.priority.push(message, sender, data_place(self.pushed))
+        else:
+            self.push(message, sender)
+            if isinstance(sender, Slip):
+                self.slips += 1
+                self.alert |= SLIPS
+        self.pushed += 1
+
+    def enqueue_notice(self, notice: object) -> None:
+        """Append a notice to the data lane; it needs no room."""
+        if self.priority is not None:
+            self.priority.push_notice(notice, NOTICE)
+            return
+        self.push(notice, NOTICE)
+        self.slips += 1
+        self.alert |= SLIPS
+        self.notices += 1
+        if not self.closed:
+            self.limit += 1
+
+    def choose(self) -> int:
+        """The lane that is served next, or `EMPTY`. Counts as a pick."""
+        side = self.side
+        if side is None:
+            return DATA if self._data_waits() else EMPTY
+        data = self._data_waits()
+        management = side.depth(MANAGEMENT) > 0
+        log = side.depth(LOG) > 0
+        contested = log
+        top = LOG if log else EMPTY
+        if data:
+            top = DATA
+        if management:
+            contested = data or log
+            top = MANAGEMENT
+        if side.depth(CONTROL) > 0:
+            contested = management or data or log
+            top = CONTROL
+        if top > LOG and contested:
+            side.passed += 1
+            if side.passed == PATIENCE:
+                side.passed = 0
+                return self._oldest_below(top)
+        return top
+
+    def _oldest_below(self, top: int) -> int:
+        """The lane under `top` whose next message arrived first; one of them holds some."""
+        side = self.side
+        chosen = EMPTY
+        first: int | None = None
+        if top > DATA and self._data_waits():
+            chosen = DATA
+            first = data_place(self.pushed - self.depth(DATA)) if self.priority is None else self.priority.first_place()
+        for lane in (MANAGEMENT, LOG):
+            if lane < top and side.depth(lane) > 0:  # type: ignore[union-attr]
+                place = side.first_place(lane)  # type: ignore[union-attr]
+                if first is None or place < first:
+                    chosen, first = lane, place
+        return chosen
+
+    def sender_of(self, lane: int) -> object:
+        """The sender of the next message of `lane`; there must be one."""
+        if lane != DATA:
+            return self.side.first_sender(lane)  # type: ignore[union-attr]
+        return self.first_sender() if self.priority is None else self.priority.first_sender()
+
+    def take_from(self, lane: int) -> object:
+        """Take the next message of `lane`; there must be one."""
+        if lane != DATA:
+            message = self.side.pop(lane)  # type: ignore[union-attr]
+            if self.side.total() == 0:  # type: ignore[union-attr]
+                self.alert &= ~LANES
+            return message
+        if self.priority is not None:
+            return self.priority.pop()
+        self._release(self.first_sender())
+        return self.pop()
+
+    def evict(self, lane: int) -> tuple[object, object]:
+        """Take the oldest message of `lane` and its sender, to make room; notices stay. There must be one."""
+        if lane != DATA:
+            sender = self.sender_of(lane)
+            return self.take_from(lane), sender
+        if self.priority is not None:
+            return self.priority.pop_oldest()
+        position = 0
+        while self.sender_at(position) is NOTICE:
+            position += 1
+        sender = self.sender_at(position)
+        self._release(sender)
+        return self.remove(position), sender
+
+    def _release(self, sender: object) -> None:
+        """Undo what `sender`'s slot had raised: its message leaves the ring."""
+        if self.slips > 0 and isinstance(sender, Slip):
+            self.slips -= 1
+            if self.slips == 0:
+                self.alert &= ~SLIPS
+            if sender is NOTICE:
+                self.notices -= 1
+                if not self.closed:
+                    self.limit -= 1
+
+    def close(self) -> None:
+        """Let no more message in by the quick way."""
+        self.closed = True
+        self.limit = 0

@@ -1,0 +1,183 @@
+"""How a loop lives inside asyncio or uvloop.
+
+Each tick is one asyncio callback. When there is more to do the next tick is asked for at once, behind whatever asyncio
+has ready; when there is not, the thread sleeps in asyncio's own poll until the next deadline, a future, an fd, or
+another thread's first message ends it. Nothing here is done per message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from math import inf
+from typing import Any
+
+from greenroom._core.loop import Loop
+from greenroom.clock import ManualClock
+from greenroom.errors import LoopStopped, TooManyWatches, WatchError
+
+__all__ = ["Poller"]
+
+_BARE = Context()  # where ticks run, so that asyncio need not copy a context for each
+
+
+class Poller:
+    """Ties one loop to one asyncio loop, from `attach` to `detach`; both on that loop's thread."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self._aio: asyncio.AbstractEventLoop | None = None
+        # Invariant: at most one of the two is pending
+        self._soon: asyncio.Handle | None = None
+        self._later: asyncio.TimerHandle | None = None
+        self._idle: list[asyncio.Future[None]] = []
+        self._watched: dict[int, list[Callable[[], object] | None]] = {}
+
+    def attach(self, aio: asyncio.AbstractEventLoop | None = None) -> None:
+        """Let the loop run on the calling thread, inside `aio` (by default the running one)."""
+        if self._aio is not None:
+            raise LoopStopped("this poller is attached already")
+        if self.loop.closed:
+            raise LoopStopped("a closed loop cannot run again: make a new one")
+        self._aio = asyncio.get_running_loop() if aio is None else aio
+        loop = self.loop
+        loop.adopt()
+        loop.stepper.aio = self._aio
+        loop.inbound.rouse = self._rouse_from_outside
+        loop.runq.rouse = self._tick_soon
+        if isinstance(loop.clock, ManualClock):
+            loop.clock.join(self)
+        loop.runq.asleep = False
+        self._tick_soon()
+
+    def detach(self) -> None:
+        """Give the loop's thread back for good: no tick comes any more. Messages still queued stay queued."""
+        if self._aio is None:
+            return
+        loop = self.loop
+        loop.inbound.wake()
+        loop.runq.asleep = False
+        loop.stepper.aio = None
+        loop.inbound.rouse = loop.runq.rouse = None
+        if isinstance(loop.clock, ManualClock):
+            loop.clock.leave(self)
+        for fd in list(self._watched):
+            self.unwatch(fd)
+        self._cancel_handles()
+        self._aio = None
+        self._tell_idle()
+
+    def _cancel_handles(self) -> None:
+        for handle in (self._soon, self._later):
+            if handle is not None:
+                handle.cancel()
+        self._soon = self._later = None
+
+    # Ticks
+
+    def _tick_soon(self) -> None:
+        """Ask asyncio for a tick, behind what it has ready."""
+        if self._soon is None and self._aio is not None:
+            self._soon = self._aio.call_soon(self._tick, context=_BARE)
+
+    def _rouse_from_outside(self) -> None:
+        """Another thread brought something while this one slept: the one write that ends a sleep."""
+        aio = self._aio
+        if aio is not None:
+            aio.call_soon_threadsafe(self._tick_now, context=_BARE)
+
+    def _tick_now(self) -> None:
+        if self._aio is not None and self._soon is None:
+            self._tick()
+
+    def _tick(self) -> None:
+        loop = self.loop
+        self._cancel_handles()
+        loop.runq.asleep = False
+        loop.inbound.wake()
+        try:
+            loop.tick()
+        finally:
+            if self._aio is not None:
+                self._next()
+
+    def _next(self) -> None:
+        """Arrange for the next tick, or for sleep."""
+        loop = self.loop
+        if loop.has_work() or not loop.inbound.fall_asleep():
+            self._tick_soon()
+            return
+        loop.runq.asleep = True
+        deadline = loop.timers.next_deadline()
+        moment = loop.trim_at if deadline is None else min(deadline, loop.trim_at)
+        if moment < inf and not isinstance(loop.clock, ManualClock):
+            aio: Any = self._aio
+            self._later = aio.call_later(max(0.0, moment - loop.now()), self._tick, context=_BARE)
+        self._tell_idle()
+
+    # Waiting, and a clock that is moved by hand
+
+    async def idle(self) -> None:
+        """Return when nothing is runnable, brought or due at the present time."""
+        while self._aio is not None and not self._sleeping():
+            waiter: asyncio.Future[None] = self._aio.create_future()
+            self._idle.append(waiter)
+            await waiter
+
+    def _sleeping(self) -> bool:
+        return self.loop.runq.asleep and not self.loop.has_work()
+
+    def _tell_idle(self) -> None:
+        waiters, self._idle = self._idle, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def next_deadline(self) -> float | None:
+        """The earliest pending deadline, if any."""
+        return self.loop.timers.next_deadline()
+
+    def time_moved(self) -> None:
+        """A manual clock has moved: something may be due."""
+        if self.loop.runq.asleep and self.loop.has_work():
+            self.loop.runq.asleep = False
+            self._tick_soon()
+
+    # File descriptors
+
+    def watch(
+        self, fd: int, on_readable: Callable[[], object] | None, on_writable: Callable[[], object] | None
+    ) -> None:
+        """Call back when `fd` can be read or written. A callback sends a message; it does no work of its own."""
+        aio: Any = self._aio
+        if aio is None:
+            raise LoopStopped("a poller that is not attached cannot watch an fd")
+        if not isinstance(fd, int) or fd < 0:
+            raise WatchError(fd, "it must be the number of an open file descriptor")
+        if fd in self._watched:
+            raise WatchError(fd, "it is watched already; unwatch it first")
+        limit = self.loop.limits.max_io_watches
+        if len(self._watched) >= limit:
+            raise TooManyWatches(limit)
+        self._watched[fd] = [on_readable, on_writable]
+        try:
+            if on_readable is not None:
+                aio.add_reader(fd, on_readable)
+            if on_writable is not None:
+                aio.add_writer(fd, on_writable)
+        except (OSError, ValueError, RuntimeError) as exc:
+            self.unwatch(fd)
+            raise WatchError(fd, f"{exc}: is it open, and something the system can wait for?") from exc
+
+    def unwatch(self, fd: int) -> bool:
+        """Watch `fd` no more; False when it was not watched."""
+        if self._watched.pop(fd, None) is None:
+            return False
+        aio: Any = self._aio
+        for remove in (aio.remove_reader, aio.remove_writer):
+            try:
+                remove(fd)
+            except (OSError, ValueError, RuntimeError):
+                pass  # closed behind our back: the system has forgotten it already
+        return True

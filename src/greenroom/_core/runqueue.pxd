@@ -1,0 +1,16 @@
+import cython
+
+@cython.final
+cdef class RunQueue:
+    cdef readonly unsigned long thread
+    cdef list buf
+    cdef readonly Py_ssize_t mask, head, count
+    cdef public object speaker, choose, rouse, inbound
+    cdef public bint asleep
+    cpdef push(self, object cell)
+    @cython.locals(head=Py_ssize_t)
+    cpdef object take(self)
+    cpdef object at(self, Py_ssize_t position)
+    cpdef _bring_forward(self, Py_ssize_t position)
+    @cython.locals(size=Py_ssize_t)
+    cdef _grow(self)

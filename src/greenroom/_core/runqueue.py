@@ -1,0 +1,76 @@
+"""Who runs next: every runnable cell once, first come first served.
+
+The queue also knows whose it is: the one thread that may touch it and the cells in it, and whether that thread has to
+be roused for what arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["RunQueue"]
+
+_FIRST_SIZE = 16
+
+
+class RunQueue:
+    """A FIFO of cells. `choose`, when set, is the one point where a simulation decides otherwise."""
+
+    __slots__ = ("asleep", "buf", "choose", "count", "head", "inbound", "mask", "rouse", "speaker", "thread")
+
+    def __init__(self, thread: int) -> None:
+        self.thread = thread
+        # Invariant: mask + 1 == len(buf), a power of two; the i-th cell stands at (head + i) & mask
+        self.buf: list[Any] = [None] * _FIRST_SIZE
+        self.mask = _FIRST_SIZE - 1
+        self.head = 0
+        self.count = 0
+        # The ref that a tell without a sender comes from: that of the actor in hand.
+        self.speaker: object = None
+        self.choose: Callable[[RunQueue], int] | None = None
+        # Invariant: asleep iff a poller is attached, no tick runs and none is due without further cause
+        self.asleep = False
+        self.rouse: Callable[[], object] | None = None
+        self.inbound: Any = None
+
+    def push(self, cell: Any) -> None:
+        """Put a cell at the end. The caller sees to it that a cell stands here once."""
+        if self.count > self.mask:
+            self._grow()
+        self.buf[(self.head + self.count) & self.mask] = cell
+        self.count += 1
+        if self.asleep:
+            self.asleep = False
+            self.rouse()  # type: ignore[misc]
+
+    def take(self) -> Any:
+        """Take the next cell; there must be one."""
+        if self.choose is not None:
+            self._bring_forward(self.choose(self))
+        head = self.head
+        cell = self.buf[head]
+        self.buf[head] = None
+        self.head = (head + 1) & self.mask
+        self.count -= 1
+        return cell
+
+    def at(self, position: int) -> Any:
+        """The cell at `position`, counted from the next one."""
+        if not 0 <= position < self.count:
+            raise IndexError(position)
+        return self.buf[(self.head + position) & self.mask]
+
+    def _bring_forward(self, position: int) -> None:
+        """Make the cell at `position` the next; the others keep their order."""
+        chosen = self.at(position)
+        while position > 0:
+            self.buf[(self.head + position) & self.mask] = self.buf[(self.head + position - 1) & self.mask]
+            position -= 1
+        self.buf[self.head] = chosen
+
+    def _grow(self) -> None:
+        size = self.mask + 1
+        self.buf = self.buf[self.head :] + self.buf[: self.head] + [None] * size
+        self.mask = size * 2 - 1
+        self.head = 0

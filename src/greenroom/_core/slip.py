@@ -1,0 +1,43 @@
+"""What may stand in a sender's slot instead of a ref.
+
+A slip travels with its message and is told how it went. It may withdraw the message while it is queued: a cancelled
+timer's tick, for one. Subclasses add what they need; replies to asks are slips too.
+"""
+
+from __future__ import annotations
+
+__all__ = ["NOTICE", "Slip"]
+
+
+class Slip:
+    """Goes with one message, and learns what became of it. Exactly one of the last three is called."""
+
+    __slots__ = ("sender",)
+
+    def __init__(self, sender: object = None) -> None:
+        self.sender = sender
+
+    def live(self) -> bool:
+        """Whether the message is still wanted; asked when its turn has come."""
+        return True
+
+    def settle(self, result: object) -> None:
+        """The handler returned `result`."""
+
+    def fail(self, cause: BaseException) -> None:
+        """The handler raised `cause`."""
+
+    def discard(self, why: str) -> None:
+        """The message was not handled: withdrawn, dropped, or a dead letter."""
+
+
+class _Notice(Slip):
+    """The mark of a notice: a runtime message that needs no room and is counted in no ledger."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NOTICE"
+
+
+NOTICE = _Notice()

@@ -1,0 +1,66 @@
+import cython
+from cpython.ref cimport PyObject
+
+cdef extern from "Python.h":
+    ctypedef enum PySendResult:
+        PYGEN_RETURN
+        PYGEN_ERROR
+        PYGEN_NEXT
+    PySendResult PyIter_Send(object iterator, object argument, PyObject **result) except? PYGEN_ERROR
+    int PyContext_Enter(object context) except -1
+    int PyContext_Exit(object context) except -1
+    void Py_DECREF(PyObject *)
+    Py_ssize_t refcount "Py_REFCNT" (object)
+
+@cython.final
+cdef class Yielded:
+    cdef readonly object value
+
+cdef inline object c_send(object coro, object context):
+    cdef PyObject *out = NULL
+    cdef PySendResult how
+    PyContext_Enter(context)
+    try:
+        how = PyIter_Send(coro, None, &out)
+    finally:
+        PyContext_Exit(context)
+    cdef object value = <object>out
+    Py_DECREF(out)
+    return value if how == PYGEN_RETURN else Yielded(value)
+
+cdef bint COMPILED
+cdef int PENDING, FINISHED, FAILED, CANCELLED
+cdef object _BARE
+cdef Py_ssize_t LENT
+
+cdef object send(object coro, object context)
+cdef Py_ssize_t references(object task)
+cdef object throw(object coro, object context, object exc)
+
+@cython.final
+cdef class Stepper:
+    cdef public object aio
+    cdef readonly object resume
+    cdef HandlerTask _entered, _spare
+    cdef object _outer
+    cdef _enter(self, HandlerTask task)
+    cpdef leave(self)
+    @cython.locals(task=HandlerTask)
+    cpdef object first(self, object coro, object cell)
+    cpdef object step(self, HandlerTask task)
+
+@cython.final
+cdef class HandlerTask:
+    cdef Stepper _stepper
+    cdef object _cell, _coro, _context, _inject, _cancel_message, _result, _exception
+    cdef readonly object _waiter
+    cdef public int kind
+    cdef public object message, sender
+    cdef public bint _must_cancel, _asyncio_future_blocking
+    cdef int _cancels, _state
+    cdef list _callbacks
+    cdef object __weakref__
+    cdef _suspend(self, object future)
+    cdef object _cancelled_error(self)
+    cdef _fail(self, object exc)
+    cdef _finish(self, int state, object result, object exc)

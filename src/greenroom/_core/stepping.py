@@ -1,0 +1,372 @@
+"""Running coroutines inside our own tick.
+
+A handler's coroutine takes its first step at once, and nearly all end with it. So one task object per loop is entered
+as asyncio's current task once per tick and lent to one handler after another; only a handler that really suspends, or
+that keeps or cancels its task, gets it for good. What a handler can see of `HandlerTask` is what `asyncio.Task` shows:
+`timeout`, `TaskGroup`, cancellation and anyio work inside handlers as they do in a task.
+
+A future's callback only makes the actor runnable again, it never steps in place: the callback may come while another
+actor's Context is entered. A bare yield (`sleep(0)`) goes to the back of the run queue.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError, InvalidStateError
+from asyncio.tasks import _enter_task, _leave_task, current_task
+from collections.abc import Callable, Generator
+from contextvars import Context, copy_context
+from sys import getrefcount
+from typing import Any
+
+from greenroom._core.build import COMPILED
+
+__all__ = ["SUSPENDED", "HandlerTask", "Stepper"]
+
+SUSPENDED = object()
+"""What a step returns when the coroutine waits for something."""
+
+PENDING = 0
+FINISHED = 1
+FAILED = 2
+CANCELLED = 3
+
+_BARE = Context()  # where our own callbacks run, so that asyncio need not copy a context for each
+
+
+class Yielded:
+    """What a coroutine yielded, as opposed to what it returned."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+def send(coro: Any, context: Context) -> object:
+    """One step inside `context`: what the coroutine returned, or `Yielded`."""
+    if COMPILED:
+        return c_send(coro, context)
+    try:
+        return Yielded(context.run(coro.send, None))
+    except StopIteration as stop:
+        return stop.value
+
+
+def throw(coro: Any, context: Context, exc: BaseException) -> object:
+    """One step inside `context` that begins with `exc`."""
+    try:
+        return Yielded(context.run(coro.throw, exc))
+    except StopIteration as stop:
+        return stop.value
+
+
+def references(task: object) -> int:
+    """How many references there are to `task`; only comparisons mean something."""
+    if COMPILED:
+        return refcount(task)
+    return getrefcount(task)
+
+
+class Stepper:
+    """Steps the coroutines of one loop, as the current task of `aio`, its asyncio loop."""
+
+    __slots__ = ("_entered", "_outer", "_spare", "aio", "resume")
+
+    def __init__(self, resume: Callable[[Any], object]) -> None:
+        self.aio: Any = None
+        # Called with the cell whose suspended coroutine can go on.
+        self.resume = resume
+        # Invariant: _entered is asyncio's current task of aio, or None and we have not touched that
+        self._entered: HandlerTask | None = None
+        self._outer: Any = None
+        self._spare: HandlerTask | None = None
+
+    def _enter(self, task: HandlerTask) -> None:
+        if self._entered is task or self.aio is None:
+            return
+        if self._entered is not None:
+            _leave_task(self.aio, self._entered)
+            self._entered = None
+        else:
+            # A tick may be run by code that is itself inside a task: that one steps aside until leave().
+            outer = current_task(self.aio)
+            if outer is not None:
+                _leave_task(self.aio, outer)
+                self._outer = outer
+        _enter_task(self.aio, task)
+        self._entered = task
+
+    def leave(self) -> None:
+        """Be nobody's current task; to be called at the end of every tick."""
+        if self._entered is not None:
+            _leave_task(self.aio, self._entered)
+            self._entered = None
+            if self._outer is not None:
+                outer, self._outer = self._outer, None
+                _enter_task(self.aio, outer)
+
+    def first(self, coro: Any, cell: Any) -> object:
+        """The first step: what the coroutine returned, or SUSPENDED with the task in `cell.task`."""
+        task = self._spare
+        if task is None:
+            task = self._spare = HandlerTask(self)
+        if self._entered is not task:
+            self._enter(task)
+        context = cell.context
+        if context is None:
+            context = cell.context = copy_context()
+        task._coro = coro
+        task._context = context
+        try:
+            out = send(coro, context)
+        except BaseException as exc:
+            self._spare = None
+            task._fail(exc)
+            raise
+        if type(out) is Yielded:
+            self._spare = None
+            task._cell = cell
+            cell.task = task
+            task._suspend(out.value)
+            return SUSPENDED
+        if task._cancels or task._must_cancel or task._callbacks is not None or references(task) > LENT:
+            self._spare = None
+            task._finish(FINISHED, out, None)
+        else:
+            task._coro = None
+        return out
+
+    def step(self, task: HandlerTask) -> object:
+        """A later step: what the coroutine returned, or SUSPENDED."""
+        exc = task._inject
+        task._inject = None
+        if task._must_cancel:
+            if not isinstance(exc, CancelledError):
+                exc = task._cancelled_error()
+            task._must_cancel = False
+        task._waiter = None
+        self._enter(task)
+        try:
+            out = send(task._coro, task._context) if exc is None else throw(task._coro, task._context, exc)
+        except BaseException as error:
+            task._cell.task = None
+            task._fail(error)
+            raise
+        finally:
+            exc = None
+        if type(out) is Yielded:
+            task._suspend(out.value)
+            return SUSPENDED
+        task._cell.task = None
+        task._finish(FINISHED, out, None)
+        return out
+
+
+class HandlerTask:
+    """The task that code inside an async handler sees, in the shape of `asyncio.Task`."""
+
+    __slots__ = (
+        "__weakref__",
+        "_asyncio_future_blocking",
+        "_callbacks",
+        "_cancel_message",
+        "_cancels",
+        "_cell",
+        "_context",
+        "_coro",
+        "_exception",
+        "_inject",
+        "_must_cancel",
+        "_result",
+        "_state",
+        "_stepper",
+        "_waiter",
+        "kind",
+        "message",
+        "sender",
+    )
+
+    def __init__(self, stepper: Stepper) -> None:
+        self._stepper = stepper
+        self._cell: Any = None
+        # What is in hand while the coroutine is suspended; the loop's own.
+        self.kind = 0
+        self.message: object = None
+        self.sender: object = None
+        self._coro: Any = None
+        self._context: Any = None
+        self._waiter: Any = None
+        self._inject: BaseException | None = None
+        self._must_cancel = False
+        self._cancels = 0
+        self._cancel_message: object = None
+        self._state = PENDING
+        self._result: object = None
+        self._exception: BaseException | None = None
+        self._callbacks: list[tuple[Callable[[Any], object], Context]] | None = None
+        self._asyncio_future_blocking = False
+
+    # anyio looks at these two to see whether a cancellation has been delivered.
+    @property
+    def _fut_waiter(self) -> Any:
+        return self._waiter
+
+    def __repr__(self) -> str:
+        state = ("pending", "finished", "failed", "cancelled")[self._state]
+        return f"<HandlerTask {self.get_name()} {state} coro={self._coro!r}>"
+
+    def get_loop(self) -> Any:
+        """The asyncio loop it runs on."""
+        return self._stepper.aio
+
+    def get_coro(self) -> Any:
+        """The handler's coroutine."""
+        return self._coro
+
+    def get_context(self) -> Context:
+        """The actor's own context."""
+        context: Context = self._context
+        return context
+
+    def get_name(self) -> str:
+        """The name of the actor."""
+        return "greenroom handler" if self._cell is None else f"greenroom handler of {self._cell.name()}"
+
+    def set_name(self, value: object) -> None:
+        """Accepted and ignored: the name is the actor's."""
+
+    def get_stack(self, *, limit: int | None = None) -> list[Any]:
+        """The frame in which the coroutine is suspended, if it is."""
+        frame = getattr(self._coro, "cr_frame", None)
+        return [] if frame is None else [frame]
+
+    def done(self) -> bool:
+        """Whether the handler has ended."""
+        return self._state != PENDING
+
+    def cancelled(self) -> bool:
+        """Whether the handler ended by cancellation."""
+        return self._state == CANCELLED
+
+    def cancelling(self) -> int:
+        """How many cancellations are asked for and not taken back."""
+        return self._cancels
+
+    def uncancel(self) -> int:
+        """Take one cancellation back."""
+        if self._cancels > 0:
+            self._cancels -= 1
+            if self._cancels == 0:
+                self._must_cancel = False
+        return self._cancels
+
+    def cancel(self, msg: object = None) -> bool:
+        """Have `CancelledError` raised where the handler waits; False when it has ended."""
+        if self._state != PENDING:
+            return False
+        self._cancels += 1
+        if self._waiter is not None and self._waiter.cancel(msg=msg):
+            return True
+        self._must_cancel = True
+        self._cancel_message = msg
+        return True
+
+    def result(self) -> object:
+        """What the handler returned, or raise what it raised."""
+        if self._state == PENDING:
+            raise InvalidStateError("Result is not set.")
+        if self._exception is not None:
+            raise self._exception
+        return self._result
+
+    def exception(self) -> BaseException | None:
+        """What the handler raised, if anything."""
+        if self._state == PENDING:
+            raise InvalidStateError("Exception is not set.")
+        if self._state == CANCELLED:
+            raise self._exception  # type: ignore[misc]
+        return self._exception
+
+    def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
+        """Have `fn(self)` called by asyncio when the handler has ended."""
+        where = copy_context() if context is None else context
+        if self._state != PENDING:
+            self._stepper.aio.call_soon(fn, self, context=where)
+        elif self._callbacks is None:
+            self._callbacks = [(fn, where)]
+        else:
+            self._callbacks.append((fn, where))
+
+    def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
+        """Take back every callback that equals `fn`; how many there were."""
+        if self._callbacks is None:
+            return 0
+        kept = [pair for pair in self._callbacks if pair[0] != fn]
+        removed = len(self._callbacks) - len(kept)
+        self._callbacks = kept
+        return removed
+
+    def __await__(self) -> Generator[Any, None, object]:
+        if self._state == PENDING:
+            self._asyncio_future_blocking = True
+            yield self
+        return self.result()
+
+    __iter__ = __await__
+
+    def _suspend(self, future: Any) -> None:
+        """Arrange to go on when what was yielded is done."""
+        if future is None:
+            self._stepper.resume(self._cell)
+            return
+        blocking = getattr(future, "_asyncio_future_blocking", None)
+        if blocking and future is not self and self._stepper.aio is not None:
+            future._asyncio_future_blocking = False
+            future.add_done_callback(self._wake_up, context=_BARE)
+            self._waiter = future
+            if self._must_cancel and future.cancel(msg=self._cancel_message):
+                self._must_cancel = False
+            return
+        if blocking is None:
+            why = f"the handler awaited something that yields {future!r}, which asyncio cannot wait for"
+        elif self._stepper.aio is None:
+            why = "the handler awaits a future, but its loop runs without asyncio: attach a poller"
+        elif future is self:
+            why = "the handler awaits its own task, which cannot end before it"
+        else:
+            why = f"`yield` was used instead of `await` on {future!r}"
+        self._inject = RuntimeError(f"{self.get_name()}: {why}")
+        self._stepper.resume(self._cell)
+
+    def _wake_up(self, future: Any) -> None:
+        try:
+            future.result()
+        except BaseException as exc:
+            self._inject = exc
+        self._stepper.resume(self._cell)
+
+    def _cancelled_error(self) -> CancelledError:
+        return CancelledError() if self._cancel_message is None else CancelledError(self._cancel_message)
+
+    def _fail(self, exc: BaseException) -> None:
+        self._finish(CANCELLED if isinstance(exc, CancelledError) else FAILED, None, exc)
+
+    def _finish(self, state: int, result: object, exc: BaseException | None) -> None:
+        self._state = state
+        self._result = result
+        self._exception = exc
+        callbacks, self._callbacks = self._callbacks, None
+        if callbacks:
+            for fn, context in callbacks:
+                self._stepper.aio.call_soon(fn, self, context=context)
+
+
+def _references_while_lent() -> int:
+    """How many references `first` sees to a task that nobody else kept, asyncio's own included."""
+    stepper = Stepper(send)
+    task = stepper._spare = HandlerTask(stepper)
+    stepper._entered = task
+    return references(task) + 1
+
+
+LENT = _references_while_lent()

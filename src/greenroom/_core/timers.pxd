@@ -1,0 +1,56 @@
+import cython
+from greenroom._core.slip cimport Slip
+
+cdef double BUCKETS_PER_SECOND
+cdef int NEW, PENDING, QUEUED, OVER
+cdef object _deadline, insort_right, heapify, heappop, heappush
+
+@cython.final
+cdef class Timer(Slip):
+    cdef public double deadline
+    cdef readonly double interval
+    cdef readonly bint fixed_rate
+    cdef readonly unsigned long long skipped
+    cdef readonly object loop, target, message, owner
+    cdef int _state
+    cdef Py_ssize_t _position
+    cdef Bucket _bucket
+    cdef Timer _next, _previous
+    cdef _after_tick(self)
+    @cython.locals(late=double, missed="long long")
+    cdef _skip_missed(self)
+    cdef _end(self)
+    cpdef bint cancel(self)
+
+@cython.final
+cdef class Bucket:
+    cdef object key
+    cdef double earliest
+    cdef Py_ssize_t live
+    cdef list timers
+
+@cython.final
+cdef class Timers:
+    cdef readonly Py_ssize_t limit, count
+    cdef dict _buckets
+    cdef list _keys, _due
+    cdef Py_ssize_t _position
+    cdef object _opened
+    cpdef require_room(self)
+    @cython.locals(deadline=double, bucket=Bucket, due=list, last=Timer)
+    cpdef add(self, Timer timer)
+    @cython.locals(bucket=Bucket)
+    cpdef remove(self, Timer timer)
+    @cython.locals(timer=Timer, position=Py_ssize_t)
+    cdef _close_holes(self, Bucket bucket)
+    @cython.locals(timer=Timer, bucket=Bucket)
+    cpdef Timer pop_due(self, double now)
+    @cython.locals(timer=Timer)
+    cdef _open(self, Bucket bucket)
+    cdef _pass(self)
+    @cython.locals(timer=Timer, bucket=Bucket)
+    cpdef object next_deadline(self)
+    @cython.locals(bucket=Bucket)
+    cpdef clear(self)
+    @cython.locals(timer=Timer)
+    cdef _end_all(self, list timers)

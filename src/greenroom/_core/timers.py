@@ -1,0 +1,285 @@
+"""Pending deadlines, by the millions.
+
+A timer waits in the bucket of its deadline, 1/128 s wide, and goes there and away in constant time; only the bucket
+whose time has come is sorted. So starting and cancelling cost the same with one timer pending or a million, and a
+timer that is cancelled, as most timeouts are, was never sorted at all. Buckets themselves stand in a heap.
+"""
+
+from __future__ import annotations
+
+from bisect import insort_right
+from heapq import heapify, heappop, heappush
+from operator import attrgetter
+from typing import Any
+
+from greenroom._core.slip import Slip
+from greenroom.errors import TooManyTimers
+
+__all__ = ["Timer", "Timers"]
+
+BUCKETS_PER_SECOND = 128.0
+
+NEW = 0
+PENDING = 1
+QUEUED = 2
+OVER = 3
+
+_deadline = attrgetter("deadline")
+
+
+class Timer(Slip):
+    """A message to come, once or again and again. The slip of its own ticks, so that a cancelled one is not handled."""
+
+    __slots__ = (
+        "_bucket",
+        "_next",
+        "_position",
+        "_previous",
+        "_state",
+        "deadline",
+        "fixed_rate",
+        "interval",
+        "loop",
+        "message",
+        "owner",
+        "skipped",
+        "target",
+    )
+
+    def __init__(self, loop: Any, target: Any, message: object, interval: float, fixed_rate: bool, owner: Any) -> None:
+        Slip.__init__(self, None if owner is None else owner.ref)
+        self.loop = loop
+        self.target = target
+        self.message = message
+        self.interval = interval
+        self.fixed_rate = fixed_rate
+        self.deadline = 0.0
+        # Ticks that fell out because the loop stood still, or the last one was still queued.
+        self.skipped = 0
+        self._state = NEW
+        # Invariant: while PENDING in a bucket, _bucket.timers[_position] is self
+        self._bucket: Bucket | None = None
+        self._position = 0
+        # The other timers of the same owner, so that all of them end with it.
+        self.owner = owner
+        self._next: Timer | None = None
+        self._previous: Timer | None = None
+        if owner is not None:
+            first = owner.timers
+            if first is not None:
+                self._next = first
+                first._previous = self
+            owner.timers = self
+
+    @property
+    def active(self) -> bool:
+        """Whether a tick is still to come or to be handled."""
+        return self._state != OVER
+
+    def cancel(self) -> bool:
+        """Let no further tick be handled, a queued one neither; False when the timer was over already."""
+        if self._state == OVER:
+            return False
+        if self._state == PENDING:
+            self.loop.timers.remove(self)
+        self._end()
+        return True
+
+    def live(self) -> bool:
+        """Whether its queued tick is still wanted."""
+        return self._state == QUEUED
+
+    def settle(self, result: object) -> None:
+        """A tick was handled: that ends the timer, or starts the next delay."""
+        self._after_tick()
+
+    def fail(self, cause: BaseException) -> None:
+        """A tick's handler raised; the timer goes on all the same."""
+        self._after_tick()
+
+    def discard(self, why: str) -> None:
+        """A tick was not handled; the timer goes on all the same."""
+        self._after_tick()
+
+    def _after_tick(self) -> None:
+        if self._state != QUEUED:
+            return
+        if self.interval <= 0.0:
+            self._end()
+        elif self.fixed_rate:
+            self._skip_missed()
+            self.loop.timers.add(self)
+        else:
+            self.deadline = self.loop.now() + self.interval
+            self.loop.timers.add(self)
+
+    def _skip_missed(self) -> None:
+        """Move a fixed-rate deadline to the next one that is still to come."""
+        self.deadline += self.interval
+        late = self.loop.now() - self.deadline
+        if late > 0.0:
+            missed = int(late / self.interval) + 1
+            self.skipped += missed
+            self.deadline += missed * self.interval
+
+    def _end(self) -> None:
+        self._state = OVER
+        owner = self.owner
+        if owner is not None:
+            if self._next is not None:
+                self._next._previous = self._previous
+            if self._previous is not None:
+                self._previous._next = self._next
+            else:
+                owner.timers = self._next
+            self._next = self._previous = self.owner = None
+        self.target = self.message = self.sender = None
+
+
+class Bucket:
+    """The timers of one slice of time, in the order they were started; a cancelled one leaves a hole."""
+
+    __slots__ = ("earliest", "key", "live", "timers")
+
+    def __init__(self, key: int, earliest: float) -> None:
+        self.key = key
+        # Not after the earliest deadline in here; may be too early when that one was cancelled.
+        self.earliest = earliest
+        self.live = 0
+        self.timers: list[Timer | None] = []
+
+
+class Timers:
+    """All pending timers of one loop."""
+
+    __slots__ = ("_buckets", "_due", "_keys", "_opened", "_position", "count", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.count = 0
+        self._buckets: dict[int, Bucket] = {}
+        # Invariant: a heap with every key of _buckets, and keys of buckets that are gone
+        self._keys: list[int] = []
+        # Timers whose bucket's time has come, sorted, from _position on; every key up to _opened goes here.
+        self._due: list[Timer | None] = []
+        self._position = 0
+        self._opened = -1
+
+    def require_room(self) -> None:
+        """Raise when no further timer may be started."""
+        if self.count >= self.limit:
+            raise TooManyTimers(self.limit)
+
+    def add(self, timer: Timer) -> None:
+        """Let `timer` wait for its deadline. The limit is for new ones: a periodic timer keeps its place."""
+        deadline = timer.deadline
+        key = int(deadline * BUCKETS_PER_SECOND)
+        timer._state = PENDING
+        self.count += 1
+        if key <= self._opened:
+            timer._bucket = None
+            due = self._due
+            last = due[len(due) - 1] if self._position < len(due) else None
+            if last is None or last.deadline <= deadline:
+                due.append(timer)
+            else:
+                insort_right(due, timer, self._position, key=_deadline)
+            return
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = Bucket(key, deadline)
+            heappush(self._keys, key)
+        elif deadline < bucket.earliest:
+            bucket.earliest = deadline
+        timer._bucket = bucket
+        timer._position = len(bucket.timers)
+        bucket.timers.append(timer)
+        bucket.live += 1
+
+    def remove(self, timer: Timer) -> None:
+        """Forget a pending timer."""
+        self.count -= 1
+        bucket = timer._bucket
+        if bucket is None:
+            return  # among the due ones, where its state tells
+        timer._bucket = None
+        bucket.timers[timer._position] = None
+        bucket.live -= 1
+        if bucket.live == 0:
+            # Its key stays in the heap until it comes up, or until most keys are such.
+            del self._buckets[bucket.key]
+            if len(self._keys) > 2 * len(self._buckets) + 64:
+                self._keys = list(self._buckets)
+                heapify(self._keys)
+        elif len(bucket.timers) > 2 * bucket.live + 32:
+            self._close_holes(bucket)
+
+    def _close_holes(self, bucket: Bucket) -> None:
+        bucket.timers = [timer for timer in bucket.timers if timer is not None]
+        for position, timer in enumerate(bucket.timers):
+            timer._position = position  # type: ignore[union-attr]
+
+    def pop_due(self, now: float) -> Timer | None:
+        """Take the first timer whose deadline is not after `now`: the earliest, or of equals the first started."""
+        while True:
+            if self._position == len(self._due):
+                if self._position:
+                    self._due = []
+                    self._position = 0
+                if not self._keys or self._keys[0] > int(now * BUCKETS_PER_SECOND):
+                    return None
+                bucket = self._buckets.pop(heappop(self._keys), None)
+                if bucket is not None:
+                    self._open(bucket)
+                continue
+            timer = self._due[self._position]
+            if timer._state == PENDING:  # type: ignore[union-attr]
+                if timer.deadline > now:  # type: ignore[union-attr]
+                    return None
+                self._pass()
+                self.count -= 1
+                timer._state = QUEUED  # type: ignore[union-attr]
+                return timer
+            self._pass()
+
+    def _open(self, bucket: Bucket) -> None:
+        self._due = [timer for timer in bucket.timers if timer is not None]
+        self._due.sort(key=_deadline)
+        self._position = 0
+        self._opened = bucket.key
+        for timer in self._due:
+            timer._bucket = None  # type: ignore[union-attr]
+
+    def _pass(self) -> None:
+        self._due[self._position] = None
+        self._position += 1
+
+    def next_deadline(self) -> float | None:
+        """When to look again; may be too early when timers were cancelled."""
+        while self._position < len(self._due):
+            timer = self._due[self._position]
+            if timer._state == PENDING:  # type: ignore[union-attr]
+                return timer.deadline  # type: ignore[union-attr]
+            self._pass()
+        while self._keys:
+            bucket = self._buckets.get(self._keys[0])
+            if bucket is not None:
+                return bucket.earliest
+            heappop(self._keys)
+        return None
+
+    def clear(self) -> None:
+        """End every pending timer."""
+        for bucket in self._buckets.values():
+            self._end_all(bucket.timers)
+        self._buckets = {}
+        self._keys = []
+        self._end_all(self._due[self._position :])
+        self._due = []
+        self._position = 0
+        self.count = 0
+
+    def _end_all(self, timers: list[Timer | None]) -> None:
+        for timer in timers:
+            if timer is not None and timer._state == PENDING:
+                timer._end()

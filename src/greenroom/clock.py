@@ -1,0 +1,122 @@
+"""Where time and chance come from.
+
+Nothing in Greenroom reads the wall clock or draws a number by itself: it asks the system's `Clock` and `Random`.
+Swap them, and a program's timing is under the test's control.
+
+>>> clock = ManualClock()
+>>> clock.now()
+0.0
+>>> clock.step(2.5)        # nothing was due on the way
+False
+>>> clock.now()
+2.5
+>>> Random(7).random() == Random(7).random()
+True
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from typing import Protocol
+
+from greenroom.errors import InvalidDelay
+
+__all__ = ["Clock", "ManualClock", "MonotonicClock", "Random", "Timeline"]
+
+
+class Clock(Protocol):
+    """A source of time that never goes back."""
+
+    def now(self) -> float:
+        """Seconds since some fixed moment."""
+        ...
+
+
+class MonotonicClock:
+    """The machine's monotonic clock."""
+
+    __slots__ = ()
+
+    def now(self) -> float:
+        """Seconds since some fixed moment, unaffected by changes of the wall clock."""
+        return time.monotonic()
+
+
+class Timeline(Protocol):
+    """Something with deadlines that a `ManualClock` moves along: a loop, through its poller."""
+
+    def next_deadline(self) -> float | None:
+        """The earliest pending deadline, if any."""
+        ...
+
+    def time_moved(self) -> None:
+        """Called after the clock has moved."""
+        ...
+
+    async def idle(self) -> None:
+        """Return when nothing is left to do at the present time."""
+        ...
+
+
+class ManualClock:
+    """A clock that stands still until it is told to move, and then passes every deadline on its way."""
+
+    __slots__ = ("_now", "_timelines")
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+        self._timelines: list[Timeline] = []
+
+    def now(self) -> float:
+        """The time it was last moved to."""
+        return self._now
+
+    def join(self, timeline: Timeline) -> None:
+        """Let `timeline`'s deadlines be passed one by one."""
+        if timeline not in self._timelines:
+            self._timelines.append(timeline)
+
+    def leave(self, timeline: Timeline) -> None:
+        """Forget `timeline`, if it had joined."""
+        if timeline in self._timelines:
+            self._timelines.remove(timeline)
+
+    async def advance(self, seconds: float) -> None:
+        """Move on by `seconds`; at every deadline on the way, let what is due run before going further."""
+        until = self._now + _require_delay("seconds", seconds)
+        await self._idle()
+        while self.step(until):
+            await self._idle()
+        await self._idle()
+
+    def step(self, until: float) -> bool:
+        """Move to the next deadline if it is not after `until`, else to `until`; True when there was one."""
+        deadlines = [line.next_deadline() for line in self._timelines]
+        due = min((moment for moment in deadlines if moment is not None), default=math.inf)
+        self._now = max(self._now, min(due, until))
+        for timeline in list(self._timelines):
+            timeline.time_moved()
+        return due <= until
+
+    async def _idle(self) -> None:
+        for timeline in list(self._timelines):
+            await timeline.idle()
+
+
+class Random(random.Random):
+    """A seeded generator that remembers its seed, so that a failing run can be told how to repeat itself."""
+
+    def __new__(cls, seed: int | None = None) -> Random:
+        return super().__new__(cls, seed)
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed_used = random.SystemRandom().getrandbits(64) if seed is None else seed
+        super().__init__(self.seed_used)
+
+
+def _require_delay(what: str, value: float) -> float:
+    if not (isinstance(value, int | float) and 0.0 <= value < math.inf):
+        raise InvalidDelay(what, value)
+    return float(value)
