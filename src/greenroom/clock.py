@@ -108,15 +108,12 @@ class ManualClock:
 class Random(random.Random):
     """A seeded generator that remembers its seed, so that a failing run can be told how to repeat itself."""
 
-    def __new__(cls, seed: int | None = None) -> Random:
-        return super().__new__(cls, seed)
-
     def __init__(self, seed: int | None = None) -> None:
         self.seed_used = random.SystemRandom().getrandbits(64) if seed is None else seed
         super().__init__(self.seed_used)
 
 
-def _require_delay(what: str, value: float) -> float:
-    if not (isinstance(value, int | float) and 0.0 <= value < math.inf):
-        raise InvalidDelay(what, value)
-    return float(value)
+def _require_delay(what: str, value: object) -> float:
+    if isinstance(value, int | float) and 0.0 <= value < math.inf:
+        return float(value)
+    raise InvalidDelay(what, value)

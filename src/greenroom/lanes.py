@@ -73,7 +73,7 @@ class MailboxConfig:
         if self.priority is not None and not callable(self.priority):
             raise ConfigError("priority", self.priority, "must be a function of the message, or None")
         for lane, capacity in self.lanes.items():
-            if not isinstance(lane, Lane) or lane is Lane.DATA:
+            if lane not in _LANES:
                 raise ConfigError("lanes", lane, "name Lane.CONTROL, MANAGEMENT or LOG; `capacity` bounds Lane.DATA")
             _require_capacity(f"lanes[{lane}]", capacity)
         object.__setattr__(self, "lanes", MappingProxyType({**_LANES, **self.lanes}))

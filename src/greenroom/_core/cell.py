@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """An actor as the loop sees it: a mailbox, a handler, and where it stands.
 
 `Cell` is a `Mailbox` rather than having one: the path of a message then touches one object fewer (`make bench`, P9),
@@ -106,7 +107,7 @@ class Cell(Mailbox):
     def tell(self, message: object, sender: object = None, lane: Lane = _DATA) -> None:
         """Send a message, from any thread. Inside a handler, the sender is the actor in hand unless named."""
         runq = self.runq
-        if COMPILED:
+        if COMPILED:  # noqa: SIM108 - in one expression, the C integers would become objects
             mine = thread_ident() == runq.thread
         else:
             mine = get_ident() == runq.thread

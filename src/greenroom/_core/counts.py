@@ -1,7 +1,7 @@
 """What became of every message, in exact numbers, for one cell or a whole loop.
 
-`sent == handled + failed + unhandled + dead_lettered + dropped + redirected + lost + queued + in_hand`, at any moment at
-which no foreign thread is sending. The two sides are counted independently of one another.
+`sent == handled + failed + unhandled + dead_lettered + dropped + redirected + lost + queued + in_hand`, whenever no
+foreign thread is sending. The two sides are counted independently of one another.
 """
 
 from __future__ import annotations

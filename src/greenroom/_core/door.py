@@ -25,7 +25,7 @@ _DROP_OLD = Overflow.DROP_OLD
 class Door:
     """Admission to the mailboxes of one loop, and the account of those who were not let in."""
 
-    __slots__ = ("host", "hooks", "inbound", "totals")
+    __slots__ = ("hooks", "host", "inbound", "totals")
 
     def __init__(self, host: Any, hooks: Any) -> None:
         self.host = host

@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """The loop: takes in what time and other threads bring, visits runnable cells, and stays within its budgets.
 
 A *tick* takes in foreign messages and due timers, then makes *visits*: to each runnable cell in turn, up to
@@ -153,7 +154,9 @@ class Loop:
 
     # Cells
 
-    def spawn(self, handler: Any, subject: object = None, mailbox: MailboxConfig | None = None, exempt: bool = False) -> Cell:
+    def spawn(
+        self, handler: Any, subject: object = None, mailbox: MailboxConfig | None = None, exempt: bool = False
+    ) -> Cell:
         """A new cell whose messages are handled by `handler(subject, message)`."""
         self._require_own_thread("spawn()")
         if self.closed:
@@ -210,6 +213,8 @@ class Loop:
         timer = Timer(self, target, message, interval, fixed_rate, owner)
         timer.deadline = self.clock.now() + delay
         self.timers.add(timer)
+        if self.runq.asleep:
+            self.runq.wake()  # to sleep again, but not past this deadline
         return timer
 
     def cancel_timers(self, cell: Cell) -> None:
@@ -322,9 +327,8 @@ class Loop:
                     cell.handled += 1
                 elif not self._conclude(cell, result):
                     return
-            if COMPILED:
-                if counter() - self.pace.began < self.pace.allowed:
-                    continue
+            if COMPILED and counter() - self.pace.began < self.pace.allowed:
+                continue
             if self.pace.spent():
                 self._out_of_time = True
                 return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context
 from math import inf
 from typing import Any
@@ -141,8 +142,7 @@ class Poller:
     def time_moved(self) -> None:
         """A manual clock has moved: something may be due."""
         if self.loop.runq.asleep and self.loop.has_work():
-            self.loop.runq.asleep = False
-            self._tick_soon()
+            self.loop.runq.wake()
 
     # File descriptors
 
@@ -153,7 +153,7 @@ class Poller:
         aio: Any = self._aio
         if aio is None:
             raise LoopStopped("a poller that is not attached cannot watch an fd")
-        if not isinstance(fd, int) or fd < 0:
+        if fd < 0:
             raise WatchError(fd, "it must be the number of an open file descriptor")
         if fd in self._watched:
             raise WatchError(fd, "it is watched already; unwatch it first")
@@ -176,8 +176,7 @@ class Poller:
             return False
         aio: Any = self._aio
         for remove in (aio.remove_reader, aio.remove_writer):
-            try:
+            # A descriptor closed behind our back is one the system has forgotten already.
+            with suppress(OSError, ValueError, RuntimeError):
                 remove(fd)
-            except (OSError, ValueError, RuntimeError):
-                pass  # closed behind our back: the system has forgotten it already
         return True

@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """A FIFO of messages with their senders, two slots each, in one list used as a ring.
 
 A message costs no allocation: it and its sender stand in slots that are there already. The list is made on first use

@@ -8,6 +8,7 @@ cdef class RunQueue:
     cdef public object speaker, choose, rouse, inbound
     cdef public bint asleep
     cpdef push(self, object cell)
+    cpdef wake(self)
     @cython.locals(head=Py_ssize_t)
     cpdef object take(self)
     cpdef object at(self, Py_ssize_t position)

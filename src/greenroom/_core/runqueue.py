@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """Who runs next: every runnable cell once, first come first served.
 
 The queue also knows whose it is: the one thread that may touch it and the cells in it, and whether that thread has to
@@ -41,8 +42,12 @@ class RunQueue:
         self.buf[(self.head + self.count) & self.mask] = cell
         self.count += 1
         if self.asleep:
-            self.asleep = False
-            self.rouse()  # type: ignore[misc]
+            self.wake()
+
+    def wake(self) -> None:
+        """Have the sleeping loop tick again."""
+        self.asleep = False
+        self.rouse()  # type: ignore[misc]
 
     def take(self) -> Any:
         """Take the next cell; there must be one."""

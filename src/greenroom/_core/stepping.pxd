@@ -30,10 +30,11 @@ cdef inline object c_send(object coro, object context):
 
 cdef bint COMPILED
 cdef int PENDING, FINISHED, FAILED, CANCELLED
-cdef object _BARE
+cdef object _BARE, _enter_task, _leave_task
 cdef Py_ssize_t LENT
 
 cdef object send(object coro, object context)
+@cython.locals(count=Py_ssize_t)
 cdef Py_ssize_t references(object task)
 cdef object throw(object coro, object context, object exc)
 

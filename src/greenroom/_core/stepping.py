@@ -11,8 +11,7 @@ actor's Context is entered. A bare yield (`sleep(0)`) goes to the back of the ru
 
 from __future__ import annotations
 
-from asyncio import CancelledError, InvalidStateError
-from asyncio.tasks import _enter_task, _leave_task, current_task
+from asyncio import CancelledError, InvalidStateError, tasks
 from collections.abc import Callable, Generator
 from contextvars import Context, copy_context
 from sys import getrefcount
@@ -21,6 +20,10 @@ from typing import Any
 from greenroom._core.build import COMPILED
 
 __all__ = ["SUSPENDED", "HandlerTask", "Stepper"]
+
+# asyncio's own extension points for other kinds of task; its stubs allow only `Task`.
+_enter_task: Any = tasks._enter_task
+_leave_task: Any = tasks._leave_task
 
 SUSPENDED = object()
 """What a step returns when the coroutine waits for something."""
@@ -62,9 +65,8 @@ def throw(coro: Any, context: Context, exc: BaseException) -> object:
 
 def references(task: object) -> int:
     """How many references there are to `task`; only comparisons mean something."""
-    if COMPILED:
-        return refcount(task)
-    return getrefcount(task)
+    count: int = refcount(task) if COMPILED else getrefcount(task)
+    return count
 
 
 class Stepper:
@@ -89,7 +91,7 @@ class Stepper:
             self._entered = None
         else:
             # A tick may be run by code that is itself inside a task: that one steps aside until leave().
-            outer = current_task(self.aio)
+            outer = tasks.current_task(self.aio)
             if outer is not None:
                 _leave_task(self.aio, outer)
                 self._outer = outer
@@ -363,7 +365,7 @@ class HandlerTask:
 
 def _references_while_lent() -> int:
     """How many references `first` sees to a task that nobody else kept, asyncio's own included."""
-    stepper = Stepper(send)
+    stepper = Stepper(id)
     task = stepper._spare = HandlerTask(stepper)
     stepper._entered = task
     return references(task) + 1

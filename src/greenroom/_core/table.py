@@ -9,9 +9,10 @@ from greenroom.errors import TooManyActors
 
 __all__ = ["Table"]
 
+# Written out: as C integers, shifting them here would overflow.
 SLOT_BITS = 32
-_SLOT_MASK = (1 << SLOT_BITS) - 1
-_LAST_GENERATION = (1 << 31) - 1
+_SLOT_MASK = 0xFFFF_FFFF
+_LAST_GENERATION = 0x7FFF_FFFF
 
 
 class Table:
@@ -55,7 +56,7 @@ class Table:
     def find(self, cell_id: int) -> Cell | None:
         """The living cell with this id, if there is one."""
         slot = cell_id & _SLOT_MASK
-        if 0 < cell_id and slot < len(self._slots):
+        if cell_id > 0 and slot < len(self._slots):
             entry = self._slots[slot]
             if isinstance(entry, Cell) and entry.id == cell_id:
                 return entry

@@ -16,6 +16,7 @@ cdef class Timer(Slip):
     cdef Py_ssize_t _position
     cdef Bucket _bucket
     cdef Timer _next, _previous
+    cdef _join(self, Timer first)
     cdef _after_tick(self)
     @cython.locals(late=double, missed="long long")
     cdef _skip_missed(self)

@@ -65,11 +65,14 @@ class Timer(Slip):
         self._next: Timer | None = None
         self._previous: Timer | None = None
         if owner is not None:
-            first = owner.timers
-            if first is not None:
-                self._next = first
-                first._previous = self
+            self._join(owner.timers)
             owner.timers = self
+
+    def _join(self, first: Timer | None) -> None:
+        """Stand before `first` among the timers of one owner."""
+        self._next = first
+        if first is not None:
+            first._previous = self
 
     @property
     def active(self) -> bool:

@@ -1,0 +1,147 @@
+# Everything made here stays in this folder: environments in .venvs, wheels and reports in build, caches in .cache.
+# Each step leaves a stamp file and is done again only when what it is made from has changed.
+
+PYTHON ?= python3
+ARGS   ?=
+
+SHELL         := bash
+.SHELLFLAGS   := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS     += --no-print-directory
+
+export PIP_CACHE_DIR                 := $(CURDIR)/.cache/pip
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export HYPOTHESIS_STORAGE_DIRECTORY  := $(CURDIR)/.cache/hypothesis
+export PYRIGHT_PYTHON_CACHE_DIR      := $(CURDIR)/.cache/pyright
+export npm_config_cache              := $(CURDIR)/.cache/npm
+# The tests must see the installed package, and each build must see its own switches only.
+unexport PYTHONPATH GREENROOM_PURE GREENROOM_REQUIRE_COMPILED
+
+# What a wheel is made from; the folders too, so that a removed file counts. Tests and docs travel in the sdist as well,
+# but a change to them rebuilds nothing.
+SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find src/greenroom -not -name '__pycache__' -not -name '*.pyc')
+CHECKED := $(wildcard src tests benchmarks tools examples setup.py conftest.py)
+
+BUILDS          := compiled pure
+switch-compiled := GREENROOM_REQUIRE_COMPILED=1
+switch-pure     := GREENROOM_PURE=1
+
+# The dependency group of pyproject.toml that each environment holds.
+group-build    := build
+group-compiled := test
+group-pure     := test
+group-lint     := lint
+group-docs     := docs
+group-bench    := bench
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+.PHONY: demo
+demo: ## Build, then run the first example (in plain Python where nothing can be compiled)
+	@build=compiled; \
+	$(MAKE) -s .venvs/compiled/.installed 2>/dev/null || { \
+	  build=pure; \
+	  echo "Not compiled (why: build/wheels/compiled.log), so this is plain Python; a C compiler makes it faster."; \
+	  $(MAKE) -s .venvs/pure/.installed; \
+	}; \
+	.venvs/$$build/bin/python examples/first_light.py $(ARGS)
+
+.PHONY: test test-compiled test-pure
+test: test-compiled test-pure smoke ## Run all tests in both builds, then try both wheels in empty environments
+test-compiled: ## Run the tests against the compiled build (ARGS="-k name" for some of them)
+test-pure: ## Run the tests against the plain-Python build
+test-compiled test-pure: test-%: .venvs/%/.installed
+	@echo "== tests, $* build"
+	@GREENROOM_EXPECT=$* .venvs/$*/bin/python -m pytest -n 2 -m "not slow" --basetemp=build/tmp-$* $(ARGS)
+
+.PHONY: smoke smoke-compiled smoke-pure
+smoke: smoke-compiled smoke-pure ## Install the wheels into empty environments and play ping-pong there
+smoke-compiled smoke-pure: smoke-%: build/wheels/%.stamp
+	@echo "== smoke, $* wheel in an empty environment"
+	@mkdir -p build/smoke
+	@$(PYTHON) -m venv --clear build/smoke/$*
+	@build/smoke/$*/bin/pip install -qq --no-index --no-deps build/wheels/$*/*.whl
+	@GREENROOM_EXPECT=$* build/smoke/$*/bin/python -I tools/smoke.py
+
+.PHONY: lint
+lint: .venvs/lint/.ready ## Check style and types: ruff, mypy, pyright
+	@echo "== ruff" && .venvs/lint/bin/ruff check $(CHECKED) && .venvs/lint/bin/ruff format --check $(CHECKED)
+	@echo "== mypy" && .venvs/lint/bin/mypy $(CHECKED)
+	@echo "== pyright" && .venvs/lint/bin/pyright --pythonpath .venvs/lint/bin/python
+
+.PHONY: format
+format: .venvs/lint/.ready ## Rewrite the sources in the house style
+	@.venvs/lint/bin/ruff check --fix $(CHECKED) && .venvs/lint/bin/ruff format $(CHECKED)
+
+.PHONY: coverage
+coverage: .venvs/pure/.installed ## Measure test coverage, on the plain-Python build (compiled code cannot be traced)
+	@mkdir -p .cache/coverage && .venvs/pure/bin/coverage erase
+	@.venvs/pure/bin/coverage run -m pytest -m "not slow" --basetemp=build/tmp-coverage $(ARGS)
+	@.venvs/pure/bin/coverage combine -q && .venvs/pure/bin/coverage report
+
+.PHONY: bench
+bench: .venvs/bench/.installed .venvs/pure/.installed ## Measure against the peers (ARGS=--quick for under a minute)
+	@.venvs/bench/bin/python -m benchmarks --pure-python .venvs/pure/bin/python $(ARGS)
+
+.PHONY: stress
+stress: .venvs/compiled/.installed ## Run the endurance tests (minutes)
+	@echo "== endurance, compiled build"
+	@GREENROOM_EXPECT=compiled \
+	  .venvs/compiled/bin/python -m pytest -m slow --timeout=0 --basetemp=build/tmp-stress $(ARGS) \
+	  || { status=$$?; [ $$status -eq 5 ] && echo "No test is marked slow yet."; }
+
+.PHONY: docs
+docs: .venvs/docs/.installed ## Run the code in the docs and render them to build/site
+	@echo "== code blocks" && .venvs/docs/bin/python -m pytest README.md docs || [ $$? -eq 5 ]
+	@echo "== site" && NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet --strict --site-dir build/site
+	@echo "Open build/site/index.html"
+
+.PHONY: wheels
+wheels: $(BUILDS:%=build/wheels/%.stamp) ## Build the sdist and, from it, both wheels
+
+.PHONY: clean
+clean: ## Remove everything made here
+	@rm -rf build dist .venvs .cache .hypothesis src/*.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# -- environments
+
+.PRECIOUS: .venvs/%/.ready
+.venvs/%/.ready: pyproject.toml
+	@echo "== environment .venvs/$*"
+	@[ -x .venvs/$*/bin/python ] || $(PYTHON) -m venv .venvs/$*
+	@.venvs/$*/bin/pip install -qq --upgrade 'pip>=25.1'  # the first pip that knows --group
+	@.venvs/$*/bin/pip install -qq --upgrade --group $(group-$*)
+	@touch $@
+
+install = .venvs/$(1)/bin/pip install -qq --force-reinstall --no-deps build/wheels/$(2)/*.whl
+
+$(BUILDS:%=.venvs/%/.installed): .venvs/%/.installed: .venvs/%/.ready build/wheels/%.stamp
+	@$(call install,$*,$*) && touch $@
+
+.venvs/docs/.installed: .venvs/docs/.ready build/wheels/pure.stamp
+	@$(call install,docs,pure) && touch $@
+
+.venvs/bench/.installed: .venvs/bench/.ready build/wheels/compiled.stamp
+	@$(call install,bench,compiled)
+	@.venvs/bench/bin/pip install -qq --group peers || echo "Some peers could not be installed; their rows are skipped."
+	@touch $@
+
+# -- wheels: both come from one sdist, so what is tested is what would be shipped
+
+build/sdist.stamp: $(SOURCES) | .venvs/build/.ready
+	@echo "== sdist"
+	@rm -rf build/sdist && mkdir -p build/sdist
+	@.venvs/build/bin/python -m build --sdist --outdir build/sdist . > build/sdist.log 2>&1 \
+	  || { cat build/sdist.log >&2; exit 1; }
+	@rm -rf src/*.egg-info  # a stale file list in it would be read back by the next sdist
+	@touch $@
+
+$(BUILDS:%=build/wheels/%.stamp): build/wheels/%.stamp: build/sdist.stamp
+	@echo "== wheel, $* build"
+	@rm -rf build/wheels/$* && mkdir -p build/wheels/$*
+	@$(switch-$*) .venvs/build/bin/pip wheel -v --no-deps --wheel-dir build/wheels/$* build/sdist/*.tar.gz \
+	  > build/wheels/$*.log 2>&1 || { cat build/wheels/$*.log >&2; exit 1; }
+	@touch $@

@@ -1,0 +1,157 @@
+"""The house stands: imports go only downward, every module imports alone, and the right build is installed.
+
+All of it is asked of the installed package, never of src/.
+"""
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import greenroom
+
+HOUSE = Path(greenroom.__file__).parent
+REPOSITORY = Path(__file__).parents[1]
+
+# From the ground up. A room imports from the floors below it and from itself; rooms on one floor are strangers.
+FLOORS = [
+    ["ground"],  # errors, clock, lanes, exits: the files that lie directly in the package
+    ["_core", "policy"],
+    ["actor", "wire"],
+    ["supervision"],
+    ["system"],
+    ["pods", "meta", "toolkit"],
+    ["cluster", "observe", "testing"],
+    ["face"],  # greenroom/__init__.py
+    ["cli"],
+]
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+GROUND = {"errors", "clock", "lanes", "exits"}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(HOUSE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(HOUSE.rglob("*.py"))}
+
+
+def room_of(module: str) -> str:
+    _, _, inside = module.partition(".")
+    first = inside.partition(".")[0]
+    return "ground" if first in GROUND else first or "face"
+
+
+class Import(NamedTuple):
+    importer: str
+    imported: str
+    line: int
+    for_types: bool
+
+
+def imports_of(module: str) -> Iterator[Import]:
+    """Every import of another module of the house, wherever in the file it stands."""
+    tree = ast.parse(MODULES[module].read_text())
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        for name in imported_names(module, node):
+            if name.partition(".")[0] == "greenroom":
+                yield Import(module, name, node.lineno, id(node) in for_types)  # type: ignore[attr-defined]
+
+
+def imported_names(module: str, node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    source = node.module or ""
+    if node.level:
+        is_package = MODULES[module].name == "__init__.py"
+        home = module.split(".")[: len(module.split(".")) - node.level + is_package]
+        source = ".".join([*home, *filter(None, [node.module])])
+    # `from package import name` reaches into a module when name is one.
+    return [inner if (inner := f"{source}.{alias.name}") in MODULES else source for alias in node.names]
+
+
+IMPORTS = [found for module in MODULES for found in imports_of(module)]
+
+
+def test_the_package_under_test_is_the_installed_one():
+    assert not HOUSE.is_relative_to(REPOSITORY / "src")
+
+
+def test_every_module_has_a_floor():
+    assert {room_of(module) for module in MODULES} <= FLOOR_OF.keys()
+
+
+def test_imports_go_only_downward():
+    def allowed(found: Import) -> bool:
+        here, there = room_of(found.importer), room_of(found.imported)
+        return here == there or FLOOR_OF[there] < FLOOR_OF[here]
+
+    wrong = [f"{i.importer}:{i.line} imports {i.imported}" for i in IMPORTS if not allowed(i)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_folder_holds_an_import_cycle():
+    graph: dict[str, set[str]] = {module: set() for module in MODULES}
+    for found in IMPORTS:
+        # Two files of one folder may name each other's types; at run time neither then needs the other.
+        # A package's __init__ is what its files look like from outside, so a file that names it is a cycle of its own.
+        if not found.for_types:
+            graph[found.importer].add(found.imported)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as cycle:
+        pytest.fail(" imports ".join(reversed(cycle.args[1])))
+
+
+def run_alone(code: str) -> str:
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_imports_alone(module):
+    run_alone(f"import {module}")
+
+
+def test_importing_greenroom_imports_nothing_third_party():
+    # Modules without a file are made by the compiled code itself, at run time.
+    code = """
+import sys
+before = set(sys.modules)
+import greenroom
+print(*sorted({
+    name.partition(".")[0]
+    for name in set(sys.modules) - before
+    if getattr(sys.modules[name], "__file__", None)
+} - sys.stdlib_module_names))
+"""
+    assert run_alone(code).split() == ["greenroom"]
+
+
+def test_hot_modules_are_all_compiled_or_none_is():
+    hot = [pxd.with_suffix("") for pxd in HOUSE.rglob("*.pxd") if pxd.with_suffix(".py").exists()]
+    compiled = [path for path in hot if any(path.with_name(path.name + end).exists() for end in EXTENSION_SUFFIXES)]
+    assert compiled == (hot if greenroom.COMPILED else [])
+
+
+@pytest.mark.skipif("GREENROOM_EXPECT" not in os.environ, reason="make test says which build it installed")
+def test_the_installed_build_is_the_expected_one():
+    assert os.environ["GREENROOM_EXPECT"] == ("compiled" if greenroom.COMPILED else "pure")
