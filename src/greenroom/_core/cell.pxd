@@ -1,5 +1,6 @@
 import cython
 from greenroom._core.mailbox cimport Mailbox
+from greenroom._core.ring cimport put_slot
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.slip cimport Slip
 
@@ -27,8 +28,9 @@ cdef class Cell(Mailbox):
     cdef public object orders
     cdef public object timers, task, context
     cdef object __weakref__
+    cpdef set_up(self, object loop, RunQueue runq, object handler, object subject, object config)
     cpdef str name(self)
-    @cython.locals(runq=RunQueue, mine=bint, tail=int, buf=list)
+    @cython.locals(runq=RunQueue, mine=bint, tail=int)
     cpdef tell(self, object message, object sender=*, object lane=*)
     cpdef post(self, object message, Slip slip, object lane=*)
     cpdef notify(self, object notice)

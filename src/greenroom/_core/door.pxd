@@ -4,7 +4,7 @@ from greenroom._core.hooks cimport Hooks
 from greenroom._core.slip cimport Slip
 
 cdef int EMPTY
-cdef object NOTICE, _DATA, _REJECT, _DROP_OLD
+cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD
 
 @cython.final
 cdef class Door:
@@ -14,7 +14,7 @@ cdef class Door:
     cpdef admit(self, Cell cell, object message, object sender, object lane)
     @cython.locals(tally=Tally)
     cpdef deliver(self, Cell cell, object message, object sender, object lane)
-    @cython.locals(depth=int, capacity=int, tally=Tally)
+    @cython.locals(taken=int, capacity=int, tally=Tally)
     cdef bint _make_room(self, Cell cell, object message, object sender, object lane) except? True
     @cython.locals(tally=Tally)
     cdef _let_in(self, Cell cell, object message, object sender, object lane)

@@ -36,7 +36,8 @@ class Door:
 
     def admit(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
-        lane = Lane(lane)
+        if type(lane) is not Lane:
+            lane = Lane(lane)
         if cell.closed:
             self._turn_away(cell, message, sender)
         elif self._make_room(cell, message, sender, lane):
@@ -55,9 +56,13 @@ class Door:
 
     def _make_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         """Whether there is room for `message`, made if need be."""
-        depth = cell.depth(lane)
-        capacity = cell.config.room(lane)
-        if depth + (cell.reserved if lane is _DATA else self.inbound.reserved(cell, lane)) < capacity:
+        if lane is _DATA:
+            capacity = cell.capacity
+            taken = cell.depth(lane) + cell.reserved
+        else:
+            capacity = cell.config.room(lane)
+            taken = cell.depth(lane) + self.inbound.reserved(cell, lane)
+        if taken < capacity:
             return True
         policy = cell.config.overflow
         tally = cell.count_aside()

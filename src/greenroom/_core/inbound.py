@@ -107,7 +107,7 @@ class Inbound:
     def _reserve(self, cell: Cell, lane: Lane) -> bool:
         """Promise room for one message, if there is any."""
         if lane is _DATA:
-            if cell.depth(lane) + cell.reserved >= cell.config.capacity:
+            if cell.depth(lane) + cell.reserved >= cell.capacity:
                 return False
             cell.reserved += 1
             return True

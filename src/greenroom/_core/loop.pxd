@@ -4,7 +4,7 @@ from greenroom._core.door cimport Door
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.inbound cimport Inbound
 from greenroom._core.pace cimport Pace, counter
-from greenroom._core.ring cimport Ring
+from greenroom._core.ring cimport take_slot
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.slip cimport Slip
 from greenroom._core.stepping cimport HandlerTask, Stepper
@@ -58,9 +58,9 @@ cdef class Loop:
     cpdef run_until_idle(self)
     cpdef bint has_work(self)
     @cython.locals(runq=RunQueue, cell=Cell)
-    cdef _drain(self)
-    @cython.locals(left=int, head=int, buf=list, timed=bint, pace=Pace)
-    cdef _visit(self, Cell cell)
+    cdef int _drain(self) except -1
+    @cython.locals(left=int, head=int, buf=list, timed=bint)
+    cdef int _visit(self, Cell cell) except -1
     @cython.locals(lane=int, began=double, took=double)
     cdef bint _look(self, Cell cell) except? False
     @cython.locals(task=HandlerTask)
@@ -69,8 +69,8 @@ cdef class Loop:
     cdef bint _go_on(self, Cell cell) except? False
     @cython.locals(kind=int)
     cdef _settle(self, Cell cell, object result)
-    cdef _leave(self, Cell cell)
-    cdef _note_large(self, Cell cell)
+    cdef int _leave(self, Cell cell) except -1
+    cdef int _note_large(self, Cell cell) except -1
     @cython.locals(cell=Cell)
     cdef _trim(self)
     cpdef _resume(self, Cell cell)

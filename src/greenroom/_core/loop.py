@@ -140,7 +140,7 @@ class Loop:
 
     def now(self) -> float:
         """The time, by the loop's clock."""
-        return self.clock.now()
+        return self.pace.now()
 
     def adopt(self) -> None:
         """Make the calling thread the loop's own; nothing may be under way on the old one."""
@@ -161,7 +161,8 @@ class Loop:
         self._require_own_thread("spawn()")
         if self.closed:
             raise LoopStopped("this loop has stopped: nothing can be spawned on it any more")
-        cell = Cell(self, self.runq, handler, subject, _DEFAULT_MAILBOX if mailbox is None else mailbox)
+        cell = Cell.__new__(Cell)
+        cell.set_up(self, self.runq, handler, subject, _DEFAULT_MAILBOX if mailbox is None else mailbox)
         self.table.add(cell, exempt)
         return cell
 
@@ -210,8 +211,8 @@ class Loop:
             raise InvalidDelay("interval", interval)
         self._require_own_thread("start_timer()")
         self.timers.require_room()
-        timer = Timer(self, target, message, interval, fixed_rate, owner)
-        timer.deadline = self.clock.now() + delay
+        timer = Timer.__new__(Timer)
+        timer.set_up(self, target, message, self.now() + delay, interval, fixed_rate, owner)
         self.timers.add(timer)
         if self.runq.asleep:
             self.runq.wake()  # to sleep again, but not past this deadline
@@ -280,24 +281,21 @@ class Loop:
         if self.runq.count > 0 or self.inbound.waiting():
             return True
         deadline = self.timers.next_deadline()
-        return deadline is not None and deadline <= self.clock.now()
+        return deadline is not None and deadline <= self.now()
 
     def _drain(self) -> None:
         """Make visits. An exception means that the cell in hand failed."""
         runq = self.runq
-        while self._visits > 0 and runq.count > 0:
+        while self._visits > 0 and runq.count > 0 and not self._out_of_time:
             self._visits -= 1
             cell = runq.take()
             self.hand = cell
             runq.speaker = cell.ref
             self._visit(cell)
             self._leave(cell)
-            if self._out_of_time:
-                return
             # The counters may stand still where a machine's are broken; the clock does not.
             if self._visits % 64 == 0 and self.pace.spent():
                 self._out_of_time = True
-                return
 
     def _visit(self, cell: Cell) -> None:
         """Handle messages of `cell` until its budget or the tick's time is spent, or none is left."""
@@ -309,29 +307,32 @@ class Loop:
             left -= 1
             if cell.alert != 0 or timed:
                 if not self._look(cell):
-                    return
+                    break
             else:
                 if cell.count == 0:
-                    return
+                    break
                 head = cell.head
-                buf = cell.buf
-                self.kind = MESSAGE
-                self.message = buf[head]  # type: ignore[index]
-                self.sender = buf[head + 1]  # type: ignore[index]
-                buf[head] = None  # type: ignore[index]
-                buf[head + 1] = None  # type: ignore[index]
                 cell.head = (head + 2) & cell.mask
                 cell.count -= 1
+                self.kind = MESSAGE
+                if COMPILED:
+                    self.message = take_slot(cell.buf, head)
+                    self.sender = take_slot(cell.buf, head + 1)
+                else:
+                    buf = cell.buf
+                    self.message = buf[head]  # type: ignore[index]
+                    self.sender = buf[head + 1]  # type: ignore[index]
+                    buf[head] = buf[head + 1] = None  # type: ignore[index]
                 result = cell.handler(cell.subject, self.message)
                 if result is None:
                     cell.handled += 1
                 elif not self._conclude(cell, result):
-                    return
+                    break
             if COMPILED and counter() - self.pace.began < self.pace.allowed:
                 continue
             if self.pace.spent():
                 self._out_of_time = True
-                return
+                break
 
     def _look(self, cell: Cell) -> bool:
         """Do the next thing for a cell whose next thing is not plain; False when there is nothing to do now."""
@@ -361,9 +362,9 @@ class Loop:
         self.kind, self.message, self.sender = MESSAGE, message, sender
         if self.hooks.slow_handler is None:
             return self._conclude(cell, cell.handler(cell.subject, message))
-        began = self.clock.now()
+        began = self.now()
         result = cell.handler(cell.subject, message)
-        took = self.clock.now() - began
+        took = self.now() - began
         if took >= self.hooks.slow_after:
             self.hooks.slow_handler(cell.ref or cell, message, took)
         return self._conclude(cell, result)
@@ -405,23 +406,20 @@ class Loop:
 
     def _leave(self, cell: Cell) -> None:
         """End a visit: back into the run queue if there is more to do, else idle or suspended."""
-        if cell.task is not None:
-            return
-        if cell.id == 0:
-            # It ended with a message in hand, which has been handled since.
-            self.ended_handled += cell.handled
-            self.adrift -= cell.handled
-            cell.handled = 0
-        if cell.alert == 0:
-            if cell.count > 0:
+        if cell.task is None:
+            if cell.id == 0:
+                # It ended with a message in hand, which has been handled since.
+                self.ended_handled += cell.handled
+                self.adrift -= cell.handled
+                cell.handled = 0
+            if cell.count > 0 and cell.alert == 0:
                 self.runq.push(cell)
-                return
-            if cell.mask >= KEPT:
-                self._note_large(cell)
-        elif cell.alert & ORDERS or (not cell.alert & HELD and cell.waiting()):
-            self.runq.push(cell)
-            return
-        cell.idle = True
+            elif cell.alert & ORDERS or (cell.alert != 0 and not cell.alert & HELD and cell.waiting()):
+                self.runq.push(cell)
+            else:
+                cell.idle = True
+                if cell.mask >= KEPT:
+                    self._note_large(cell)
 
     def _note_large(self, cell: Cell) -> None:
         """Give the ring of a drained cell back in a while, unless it is in use by then."""

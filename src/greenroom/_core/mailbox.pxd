@@ -9,6 +9,7 @@ cdef object NOTICE
 
 cdef class Mailbox(Ring):
     cdef public int limit, reserved
+    cdef readonly int capacity
     cdef public int alert
     cdef readonly int slips, notices
     cdef readonly bint closed
@@ -16,6 +17,7 @@ cdef class Mailbox(Ring):
     cdef readonly object config
     cdef readonly SideLanes side
     cdef readonly object priority
+    cpdef set_up_mailbox(self, object config)
     cpdef int depth(self, int lane)
     cpdef int queued(self)
     cpdef bint waiting(self)

@@ -35,13 +35,30 @@ PATIENCE = 64
 class Mailbox(Ring):
     """The lanes of one actor. Touched by its loop's thread alone, but for `reserved`."""
 
-    __slots__ = ("alert", "closed", "config", "limit", "notices", "priority", "pushed", "reserved", "side", "slips")
+    __slots__ = (
+        "alert",
+        "capacity",
+        "closed",
+        "config",
+        "limit",
+        "notices",
+        "priority",
+        "pushed",
+        "reserved",
+        "side",
+        "slips",
+    )
 
     def __init__(self, config: MailboxConfig) -> None:
-        Ring.__init__(self)
+        self.set_up_mailbox(config)
+
+    def set_up_mailbox(self, config: MailboxConfig) -> None:
+        """What `__init__` does, for subclasses."""
+        self.set_up_ring()
         self.config = config
-        # Invariant: limit == 0 if closed or priority is not None, else config.capacity + notices
-        self.limit: int = config.capacity
+        self.capacity: int = config.capacity
+        # Invariant: limit == 0 if closed or priority is not None, else capacity + notices
+        self.limit = self.capacity
         # Invariant: written under the inbound lock only; messages to the data lane that stand in the inbound
         self.reserved = 0
         self.alert = 0

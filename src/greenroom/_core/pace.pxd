@@ -33,6 +33,7 @@ cdef class Pace:
     cdef double _deadline, _origin, _per_second
     cdef unsigned long long _count_at_origin
     cdef unsigned long long began, allowed
+    cpdef double now(self) except? -1.0
     cpdef double begin(self) except? -1.0
     cpdef bint spent(self) except? True
     cdef _allow(self, double now)

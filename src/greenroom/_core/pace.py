@@ -39,6 +39,10 @@ class Pace:
         if COMPILED and machine:
             self._count_at_origin = counter()
 
+    def now(self) -> float:
+        """The time, by the clock."""
+        return self._now()
+
     def begin(self) -> float:
         """Begin a tick; the time now."""
         now = self._now()

@@ -1,11 +1,32 @@
 import cython
 
+# Moving an object out of, or into, a slot that is known to be there. Taking passes the slot's own reference on instead
+# of making one and dropping the other, which saves a message some 50 instructions (callgrind, ping-pong).
+cdef extern from *:
+    """
+    static inline PyObject *greenroom_take(PyObject *slots, Py_ssize_t index) {
+        PyObject *value = PyList_GET_ITEM(slots, index);
+        Py_INCREF(Py_None);
+        PyList_SET_ITEM(slots, index, Py_None);
+        return value;
+    }
+    static inline void greenroom_put(PyObject *slots, Py_ssize_t index, PyObject *value) {
+        PyObject *free_slot = PyList_GET_ITEM(slots, index);
+        Py_INCREF(value);
+        PyList_SET_ITEM(slots, index, value);
+        Py_DECREF(free_slot);
+    }
+    """
+    object take_slot "greenroom_take" (list slots, Py_ssize_t index)
+    void put_slot "greenroom_put" (list slots, Py_ssize_t index, object value)
+
 cdef Py_ssize_t SMALLEST
 cdef Py_ssize_t KEPT
 
 cdef class Ring:
     cdef list buf
     cdef readonly int mask, head, count
+    cpdef set_up_ring(self)
     @cython.locals(tail=int, buf=list)
     cpdef push(self, object message, object sender)
     cpdef object first_sender(self)

@@ -1,4 +1,7 @@
 import cython
+from greenroom._core.ring cimport put_slot, take_slot
+
+cdef bint COMPILED
 
 @cython.final
 cdef class RunQueue:
@@ -7,7 +10,7 @@ cdef class RunQueue:
     cdef readonly Py_ssize_t mask, head, count
     cdef public object speaker, choose, rouse, inbound
     cdef public bint asleep
-    cpdef push(self, object cell)
+    cpdef int push(self, object cell) except -1
     cpdef wake(self)
     @cython.locals(head=Py_ssize_t)
     cpdef object take(self)

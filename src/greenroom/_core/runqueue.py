@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from greenroom._core.build import COMPILED
+
 __all__ = ["RunQueue"]
 
 _FIRST_SIZE = 16
@@ -39,7 +41,10 @@ class RunQueue:
         """Put a cell at the end. The caller sees to it that a cell stands here once."""
         if self.count > self.mask:
             self._grow()
-        self.buf[(self.head + self.count) & self.mask] = cell
+        if COMPILED:
+            put_slot(self.buf, (self.head + self.count) & self.mask, cell)
+        else:
+            self.buf[(self.head + self.count) & self.mask] = cell
         self.count += 1
         if self.asleep:
             self.wake()
@@ -54,10 +59,12 @@ class RunQueue:
         if self.choose is not None:
             self._bring_forward(self.choose(self))
         head = self.head
-        cell = self.buf[head]
-        self.buf[head] = None
         self.head = (head + 1) & self.mask
         self.count -= 1
+        if COMPILED:
+            return take_slot(self.buf, head)
+        cell = self.buf[head]
+        self.buf[head] = None
         return cell
 
     def at(self, position: int) -> Any:

@@ -1,5 +1,4 @@
 cdef class Slip:
-    cdef public object sender
     cpdef bint live(self)
     cpdef settle(self, object result)
     cpdef fail(self, object cause)

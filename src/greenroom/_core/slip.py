@@ -12,10 +12,13 @@ __all__ = ["NOTICE", "Slip"]
 class Slip:
     """Goes with one message, and learns what became of it. Exactly one of the last three is called."""
 
-    __slots__ = ("sender",)
+    # No fields: a subclass chooses its own, and whether the garbage collector has to follow them.
+    __slots__ = ()
 
-    def __init__(self, sender: object = None) -> None:
-        self.sender = sender
+    @property
+    def sender(self) -> object:
+        """Who is shown as the message's sender."""
+        return None
 
     def live(self) -> bool:
         """Whether the message is still wanted; asked when its turn has come."""

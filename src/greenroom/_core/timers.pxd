@@ -1,6 +1,10 @@
 import cython
 from greenroom._core.slip cimport Slip
 
+cdef extern from "Python.h":
+    void untrack "PyObject_GC_UnTrack" (object)
+
+cdef bint COMPILED
 cdef double BUCKETS_PER_SECOND
 cdef int NEW, PENDING, QUEUED, OVER
 cdef object _deadline, insort_right, heapify, heappop, heappush
@@ -11,11 +15,21 @@ cdef class Timer(Slip):
     cdef readonly double interval
     cdef readonly bint fixed_rate
     cdef readonly unsigned long long skipped
-    cdef readonly object loop, target, message, owner
+    cdef readonly object sender, loop, target, message, owner
     cdef int _state
     cdef Py_ssize_t _position
     cdef Bucket _bucket
     cdef Timer _next, _previous
+    cpdef set_up(
+        self,
+        object loop,
+        object target,
+        object message,
+        double deadline,
+        double interval,
+        bint fixed_rate,
+        object owner,
+    )
     cdef _join(self, Timer first)
     cdef _after_tick(self)
     @cython.locals(late=double, missed="long long")
