@@ -47,6 +47,8 @@ cdef class Loop:
     @cython.locals(cell=Cell)
     cpdef Cell spawn(self, object handler, object subject=*, object mailbox=*, bint exempt=*)
     cpdef retire(self, Cell cell, object why=*)
+    @cython.locals(task=HandlerTask, tally=Tally)
+    cpdef abandon(self, Cell cell)
     cpdef int in_hand(self, Cell cell)
     @cython.locals(timer=Timer)
     cpdef Timer start_timer(self, double delay, Cell target, object message, double interval=*, bint fixed_rate=*, Cell owner=*)

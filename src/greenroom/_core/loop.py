@@ -19,7 +19,9 @@ down to one message, except for cells with deep queues; they lengthen again as s
 
 from __future__ import annotations
 
+import logging
 from _thread import get_ident
+from asyncio import CancelledError
 from math import inf, isfinite
 from types import CoroutineType
 from typing import Any
@@ -57,6 +59,7 @@ MESSAGE = 1
 NOTICED = 2
 ORDERED = 3
 
+_log = logging.getLogger("greenroom")
 _DATA = Lane.DATA
 _DEFAULT_MAILBOX = MailboxConfig()
 
@@ -175,7 +178,10 @@ class Loop:
         self.cancel_timers(cell)
         self.door.clear(cell, why)
         if cell.task is not None:
-            cell.task.cancel()
+            if self.stepper.aio is None:
+                self.abandon(cell)
+            else:
+                cell.task.cancel()
         self.table.remove(cell)
         self.adrift += self.in_hand(cell)
         self.ended_sent += cell.pushed
@@ -186,6 +192,22 @@ class Loop:
         cell.id = 0
         cell.orders = None
         cell.alert &= ~ORDERS
+
+    def abandon(self, cell: Cell) -> None:
+        """Break off the suspended handler of `cell`, which will not end by itself; its message counts as failed."""
+        task: HandlerTask = cell.task
+        cell.alert &= ~RESUME
+        if task.kind == MESSAGE:
+            tally = self.door.tally_of(cell)
+            tally.failed += 1
+            if cell.id == 0:
+                self.adrift -= 1
+            if isinstance(task.sender, Slip):
+                task.sender.fail(CancelledError("abandoned"))
+        try:
+            task.abandon()
+        except BaseException:
+            _log.exception("the handler of %s would not be broken off", cell.name())
 
     def in_hand(self, cell: Cell) -> int:
         """How many messages `cell` has in hand: one or none."""
@@ -412,9 +434,11 @@ class Loop:
                 self.ended_handled += cell.handled
                 self.adrift -= cell.handled
                 cell.handled = 0
-            if cell.count > 0 and cell.alert == 0:
-                self.runq.push(cell)
-            elif cell.alert & ORDERS or (cell.alert != 0 and not cell.alert & HELD and cell.waiting()):
+            if (
+                (cell.count > 0 and cell.alert == 0)
+                or cell.alert & ORDERS
+                or (cell.alert != 0 and not cell.alert & HELD and cell.waiting())
+            ):
                 self.runq.push(cell)
             else:
                 cell.idle = True

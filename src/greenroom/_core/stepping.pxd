@@ -30,12 +30,13 @@ cdef inline object c_send(object coro, object context):
 
 cdef bint COMPILED
 cdef int PENDING, FINISHED, FAILED, CANCELLED
-cdef object _BARE, _enter_task, _leave_task
+cdef object getweakrefcount, _BARE, _enter_task, _leave_task
 cdef Py_ssize_t LENT
 
 cdef object send(object coro, object context)
 @cython.locals(count=Py_ssize_t)
 cdef Py_ssize_t references(object task)
+cdef bint is_kept(HandlerTask task)
 cdef object throw(object coro, object context, object exc)
 
 @cython.final

@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator
 from contextvars import Context, copy_context
 from sys import getrefcount
 from typing import Any
+from weakref import getweakrefcount
 
 from greenroom._core.build import COMPILED
 
@@ -69,6 +70,11 @@ def references(task: object) -> int:
     return count
 
 
+def is_kept(task: HandlerTask) -> bool:
+    """Whether somebody beside the stepper and asyncio refers to a lent task, weakly or not."""
+    return references(task) > LENT or getweakrefcount(task) > 0
+
+
 class Stepper:
     """Steps the coroutines of one loop, as the current task of `aio`, its asyncio loop."""
 
@@ -110,7 +116,8 @@ class Stepper:
     def first(self, coro: Any, cell: Any) -> object:
         """The first step: what the coroutine returned, or SUSPENDED with the task in `cell.task`."""
         task = self._spare
-        if task is None:
+        # A sync handler may have got hold of the task as well, and cancelled it.
+        if task is None or task._cancels > 0:
             task = self._spare = HandlerTask(self)
         if self._entered is not task:
             self._enter(task)
@@ -131,7 +138,7 @@ class Stepper:
             cell.task = task
             task._suspend(out.value)
             return SUSPENDED
-        if task._cancels or task._must_cancel or task._callbacks is not None or references(task) > LENT:
+        if task._cancels > 0 or task._callbacks is not None or is_kept(task):
             self._spare = None
             task._finish(FINISHED, out, None)
         else:
@@ -322,8 +329,10 @@ class HandlerTask:
             self._stepper.resume(self._cell)
             return
         blocking = getattr(future, "_asyncio_future_blocking", None)
-        if blocking and future is not self and self._stepper.aio is not None:
+        aio = self._stepper.aio
+        if blocking:
             future._asyncio_future_blocking = False
+        if blocking and future is not self and aio is not None and future.get_loop() is aio:
             future.add_done_callback(self._wake_up, context=_BARE)
             self._waiter = future
             if self._must_cancel and future.cancel(msg=self._cancel_message):
@@ -331,12 +340,14 @@ class HandlerTask:
             return
         if blocking is None:
             why = f"the handler awaited something that yields {future!r}, which asyncio cannot wait for"
-        elif self._stepper.aio is None:
+        elif not blocking:
+            why = f"`yield` was used instead of `await` on {future!r}"
+        elif aio is None:
             why = "the handler awaits a future, but its loop runs without asyncio: attach a poller"
         elif future is self:
             why = "the handler awaits its own task, which cannot end before it"
         else:
-            why = f"`yield` was used instead of `await` on {future!r}"
+            why = f"the handler awaits {future!r}, which belongs to another asyncio loop"
         self._inject = RuntimeError(f"{self.get_name()}: {why}")
         self._stepper.resume(self._cell)
 
@@ -346,6 +357,17 @@ class HandlerTask:
         except BaseException as exc:
             self._inject = exc
         self._stepper.resume(self._cell)
+
+    def abandon(self) -> None:
+        """Break the suspended handler off where it stands: its `finally` blocks run, but can await nothing more."""
+        if self._waiter is not None:
+            self._waiter.remove_done_callback(self._wake_up)
+            self._waiter = None
+        self._cell.task = None
+        try:
+            self._context.run(self._coro.close)
+        finally:
+            self._fail(CancelledError("abandoned"))
 
     def _cancelled_error(self) -> CancelledError:
         return CancelledError() if self._cancel_message is None else CancelledError(self._cancel_message)
@@ -358,7 +380,7 @@ class HandlerTask:
         self._result = result
         self._exception = exc
         callbacks, self._callbacks = self._callbacks, None
-        if callbacks:
+        if callbacks and self._stepper.aio is not None:
             for fn, context in callbacks:
                 self._stepper.aio.call_soon(fn, self, context=context)
 

@@ -66,7 +66,7 @@ class Timer(Slip):
         """What `__init__` would do; `Loop.start_timer` makes timers without one, which is 200 ns faster."""
         if COMPILED:
             untrack(self)
-        self.sender: object = None if owner is None else owner.ref  # type: ignore[misc]
+        self.sender: object = None if owner is None else owner.ref
         self.loop = loop
         self.target = target
         self.message = message
