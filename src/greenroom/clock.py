@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 from greenroom.errors import InvalidDelay
 
@@ -53,6 +53,10 @@ class Timeline(Protocol):
 
     def time_moved(self) -> None:
         """Called after the clock has moved."""
+        ...
+
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do at the present time."""
         ...
 
     async def idle(self) -> None:
@@ -93,6 +97,8 @@ class ManualClock:
 
     def step(self, until: float) -> bool:
         """Move to the next deadline if it is not after `until`, else to `until`; True when there was one."""
+        if math.isnan(until) or until == math.inf:
+            raise InvalidDelay("until", until)
         deadlines = [line.next_deadline() for line in self._timelines]
         due = min((moment for moment in deadlines if moment is not None), default=math.inf)
         self._now = max(self._now, min(due, until))
@@ -101,16 +107,26 @@ class ManualClock:
         return due <= until
 
     async def _idle(self) -> None:
-        for timeline in list(self._timelines):
-            await timeline.idle()
+        # One timeline's work may give another some more, so all have to be idle at once.
+        while busy := [timeline for timeline in self._timelines if not timeline.is_idle()]:
+            for timeline in busy:
+                await timeline.idle()
 
 
 class Random(random.Random):
     """A seeded generator that remembers its seed, so that a failing run can be told how to repeat itself."""
 
     def __init__(self, seed: int | None = None) -> None:
-        self.seed_used = random.SystemRandom().getrandbits(64) if seed is None else seed
-        super().__init__(self.seed_used)
+        self.seed_used = 0
+        super().__init__(seed)
+
+    def seed(self, a: Any = None, version: int = 2) -> None:
+        """Begin again from `a`, or from a seed of its own making."""
+        self.seed_used = random.SystemRandom().getrandbits(64) if a is None else a
+        super().seed(self.seed_used, version)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.seed_used,), self.getstate()
 
 
 def _require_delay(what: str, value: object) -> float:

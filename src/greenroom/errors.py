@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 __all__ = [
     "ConfigError",
     "GreenroomError",
+    "HookError",
     "InternalError",
     "InvalidDelay",
     "LoopStopped",
@@ -112,6 +113,12 @@ class WatchError(GreenroomError):
     def __init__(self, fd: object, why: str) -> None:
         super().__init__(f"cannot watch fd {fd!r}: {why}")
         self.fd = fd
+
+
+class HookError(GreenroomError, TypeError):
+    """An observer has no hook at all, or one that cannot take what it would be called with."""
+
+    code = "hook"
 
 
 class InvalidDelay(GreenroomError, ValueError):

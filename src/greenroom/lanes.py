@@ -72,7 +72,10 @@ class MailboxConfig:
             raise ConfigError("overflow", self.overflow, f"must be one of {', '.join(map(str, Overflow))}")
         if self.priority is not None and not callable(self.priority):
             raise ConfigError("priority", self.priority, "must be a function of the message, or None")
-        for lane, capacity in self.lanes.items():
+        lanes: object = self.lanes
+        if not isinstance(lanes, Mapping):
+            raise ConfigError("lanes", lanes, "must map lanes to capacities")
+        for lane, capacity in lanes.items():
             if lane not in _LANES:
                 raise ConfigError("lanes", lane, "name Lane.CONTROL, MANAGEMENT or LOG; `capacity` bounds Lane.DATA")
             _require_capacity(f"lanes[{lane}]", capacity)
@@ -81,6 +84,9 @@ class MailboxConfig:
     def room(self, lane: Lane) -> int:
         """How many messages `lane` holds at most."""
         return self.capacity if lane is Lane.DATA else self.lanes[lane]
+
+    def __hash__(self) -> int:
+        return hash((self.capacity, self.overflow, *self.lanes.values(), self.priority))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy cannot be pickled; its contents can.

@@ -185,4 +185,4 @@ class Cell(Mailbox):
 
     def sent(self) -> int:
         """Messages ever sent to this cell: in any lane, refused at a closed door too, but not rejected ones."""
-        return self.pushed + (0 if self.tally is None else self.tally.sent_aside)
+        return self.pushed - self.noticed + (0 if self.tally is None else self.tally.sent_aside)

@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from greenroom.errors import HookError
+
 __all__ = ["EVENTS", "Hooks"]
 
 _log = logging.getLogger("greenroom")
@@ -49,10 +51,10 @@ class Hooks:
         """Tell `observer` of every event it has a method for."""
         hooks = [name for name in EVENTS if callable(getattr(observer, name, None))]
         if not hooks:
-            raise TypeError(f"{observer!r} has none of the hooks {', '.join(EVENTS)}")
+            raise HookError(f"{observer!r} has none of the hooks {', '.join(EVENTS)}")
         for name in hooks:
             _require_signature(observer, name)
-        if not any(known is observer for known in self._observers):
+        if not self._has(observer):
             self._observers.append(observer)
             self._refresh()
 
@@ -65,13 +67,16 @@ class Hooks:
         """Tell every observer that wants to know."""
         for observer in list(self._observers):
             hook = getattr(observer, event, None)
-            if hook is None:
+            if not callable(hook) or not self._has(observer):
                 continue
             try:
                 hook(*details)
             except Exception:
                 _log.exception("observer %r raised in %s and is taken off", observer, event)
                 self.remove(observer)
+
+    def _has(self, observer: object) -> bool:
+        return any(known is observer for known in self._observers)
 
     def _refresh(self) -> None:
         for name in EVENTS:
@@ -91,4 +96,4 @@ def _require_signature(observer: object, name: str) -> None:
         signature.bind(*EVENTS[name])
     except TypeError:
         wanted = ", ".join(EVENTS[name])
-        raise TypeError(f"{type(observer).__name__}.{name}{signature} must accept ({wanted})") from None
+        raise HookError(f"{type(observer).__name__}.{name}{signature} must accept ({wanted})") from None

@@ -184,7 +184,7 @@ class Loop:
                 cell.task.cancel()
         self.table.remove(cell)
         self.adrift += self.in_hand(cell)
-        self.ended_sent += cell.pushed
+        self.ended_sent += cell.pushed - cell.noticed
         self.ended_handled += cell.handled
         cell.handled = 0
         if cell.tally is not None:
@@ -265,7 +265,7 @@ class Loop:
         """Take in what has come, and visit cells until the budgets are spent or nobody is runnable."""
         self._require_own_thread("tick()")
         if self._ticking:
-            raise InternalError("a tick was begun inside a tick")
+            raise InternalError("a tick was begun inside a tick: please report what called it")
         self._ticking = True
         self._out_of_time = False
         self._visits = self._per_tick
@@ -334,18 +334,21 @@ class Loop:
                 if cell.count == 0:
                     break
                 head = cell.head
-                cell.head = (head + 2) & cell.mask
-                cell.count -= 1
-                self.kind = MESSAGE
                 if COMPILED:
-                    self.message = take_slot(cell.buf, head)
-                    self.sender = take_slot(cell.buf, head + 1)
+                    message = take_slot(cell.buf, head)
+                    sender = take_slot(cell.buf, head + 1)
                 else:
                     buf = cell.buf
-                    self.message = buf[head]  # type: ignore[index]
-                    self.sender = buf[head + 1]  # type: ignore[index]
+                    message = buf[head]  # type: ignore[index]
+                    sender = buf[head + 1]  # type: ignore[index]
                     buf[head] = buf[head + 1] = None  # type: ignore[index]
-                result = cell.handler(cell.subject, self.message)
+                cell.head = (head + 2) & cell.mask
+                cell.count -= 1
+                # The last message and sender may go with these: their finalizers find the ring in order.
+                self.message = message
+                self.sender = sender
+                self.kind = MESSAGE
+                result = cell.handler(cell.subject, message)
                 if result is None:
                     cell.handled += 1
                 elif not self._conclude(cell, result):

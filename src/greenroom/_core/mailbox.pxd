@@ -13,7 +13,7 @@ cdef class Mailbox(Ring):
     cdef public int alert
     cdef readonly int slips, notices
     cdef readonly bint closed
-    cdef readonly unsigned long long pushed
+    cdef readonly unsigned long long pushed, noticed
     cdef readonly object config
     cdef readonly SideLanes side
     cdef readonly object priority

@@ -41,6 +41,7 @@ class Mailbox(Ring):
         "closed",
         "config",
         "limit",
+        "noticed",
         "notices",
         "priority",
         "pushed",
@@ -63,8 +64,9 @@ class Mailbox(Ring):
         self.reserved = 0
         self.alert = 0
         self.closed = False
-        # Messages that ever entered the data lane; the oldest there had pushed - depth before it.
+        # Messages and notices that ever entered the data lane; the oldest there had pushed - count before it.
         self.pushed = 0
+        self.noticed = 0
         # Invariant: notices standing in the ring
         self.notices = 0
         # Invariant: messages and notices in the ring whose sender is a Slip; SLIPS in alert iff slips > 0
@@ -112,8 +114,11 @@ class Mailbox(Ring):
 
     def enqueue_notice(self, notice: object) -> None:
         """Append a notice to the data lane; it needs no room."""
+        place = self.pushed
+        self.pushed += 1
+        self.noticed += 1
         if self.priority is not None:
-            self.priority.push_notice(notice, NOTICE)
+            self.priority.push_notice(notice, NOTICE, data_place(place))
             return
         self.push(notice, NOTICE)
         self.slips += 1
@@ -154,7 +159,7 @@ class Mailbox(Ring):
         first: int | None = None
         if top > DATA and self._data_waits():
             chosen = DATA
-            first = data_place(self.pushed - self.depth(DATA)) if self.priority is None else self.priority.first_place()
+            first = data_place(self.pushed - self.count) if self.priority is None else self.priority.first_place()
         for lane in (MANAGEMENT, LOG):
             if lane < top and side.depth(lane) > 0:  # type: ignore[union-attr]
                 place = side.first_place(lane)  # type: ignore[union-attr]

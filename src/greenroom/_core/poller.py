@@ -121,13 +121,14 @@ class Poller:
 
     async def idle(self) -> None:
         """Return when nothing is runnable, brought or due at the present time."""
-        while self._aio is not None and not self._sleeping():
-            waiter: asyncio.Future[None] = self._aio.create_future()
+        while not self.is_idle():
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
             await waiter
 
-    def _sleeping(self) -> bool:
-        return self.loop.runq.asleep and not self.loop.has_work()
+    def is_idle(self) -> bool:
+        """Whether nothing is runnable, brought or due at the present time; a detached loop does nothing at all."""
+        return self._aio is None or (self.loop.runq.asleep and not self.loop.has_work())
 
     def _tell_idle(self) -> None:
         waiters, self._idle = self._idle, []

@@ -54,10 +54,13 @@ class Ring:
         head = self.head
         buf = self.buf
         message = buf[head]  # type: ignore[index]
+        sender = buf[head + 1]  # type: ignore[index]
         buf[head] = None  # type: ignore[index]
         buf[head + 1] = None  # type: ignore[index]
         self.head = (head + 2) & self.mask
         self.count -= 1
+        # Only now, with the ring in order again, may the sender's last reference go: its finalizer may send.
+        del sender
         return message
 
     def message_at(self, position: int) -> object:
@@ -73,12 +76,14 @@ class Ring:
         buf = self.buf
         slot = (self.head + position * 2) & self.mask
         message = buf[slot]  # type: ignore[index]
+        sender = buf[slot + 1]  # type: ignore[index]
         while slot != self.head:
             before = (slot - 2) & self.mask
             buf[slot] = buf[before]  # type: ignore[index]
             buf[slot + 1] = buf[before + 1]  # type: ignore[index]
             slot = before
         self.pop()
+        del sender  # as in pop()
         return message
 
     def grow(self) -> None:

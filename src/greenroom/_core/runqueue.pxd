@@ -16,5 +16,5 @@ cdef class RunQueue:
     cpdef object take(self)
     cpdef object at(self, Py_ssize_t position)
     cpdef _bring_forward(self, Py_ssize_t position)
-    @cython.locals(size=Py_ssize_t)
+    @cython.locals(old=list, new=list)
     cdef _grow(self)

@@ -39,7 +39,7 @@ class RunQueue:
 
     def push(self, cell: Any) -> None:
         """Put a cell at the end. The caller sees to it that a cell stands here once."""
-        if self.count > self.mask:
+        while self.count > self.mask:
             self._grow()
         if COMPILED:
             put_slot(self.buf, (self.head + self.count) & self.mask, cell)
@@ -82,7 +82,12 @@ class RunQueue:
         self.buf[self.head] = chosen
 
     def _grow(self) -> None:
-        size = self.mask + 1
-        self.buf = self.buf[self.head :] + self.buf[: self.head] + [None] * size
-        self.mask = size * 2 - 1
+        while True:
+            old = self.buf
+            new = old[self.head :] + old[: self.head] + [None] * len(old)
+            # As in `Ring.grow`: a finalizer that ran meanwhile may have made the queue grow already.
+            if self.buf is old:
+                break
+        self.buf = new
+        self.mask = len(new) - 1
         self.head = 0

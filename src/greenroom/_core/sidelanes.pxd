@@ -4,17 +4,21 @@ from greenroom._core.ring cimport Ring
 cdef int LOG, DATA, MANAGEMENT, CONTROL
 
 @cython.final
+cdef class SideLane:
+    cdef Ring messages, places
+
+@cython.final
 cdef class SideLanes:
-    cdef Ring control, management, log
+    cdef SideLane control, management, log
     cdef readonly object arrived
     cdef public int passed
-    cpdef Ring ring(self, int lane)
-    @cython.locals(ring=Ring)
-    cpdef int depth(self, int lane)
+    cdef SideLane lane(self, int code)
+    @cython.locals(lane=SideLane)
+    cpdef int depth(self, int code)
     cpdef int total(self)
-    @cython.locals(ring=Ring)
-    cpdef push(self, int lane, object message, object sender, object data_before)
-    cpdef object first_sender(self, int lane)
-    cpdef object first_place(self, int lane)
-    @cython.locals(ring=Ring)
-    cpdef object pop(self, int lane)
+    @cython.locals(lane=SideLane)
+    cpdef push(self, int code, object message, object sender, object data_before)
+    cpdef object first_sender(self, int code)
+    cpdef object first_place(self, int code)
+    @cython.locals(lane=SideLane)
+    cpdef object pop(self, int code)

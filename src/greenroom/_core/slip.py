@@ -10,7 +10,10 @@ __all__ = ["NOTICE", "Slip"]
 
 
 class Slip:
-    """Goes with one message, and learns what became of it. Exactly one of the last three is called."""
+    """Goes with one message, and learns what became of it.
+
+    Exactly one of the last three is called, unless the send was refused: then its sender has the exception.
+    """
 
     # No fields: a subclass chooses its own, and whether the garbage collector has to follow them.
     __slots__ = ()
