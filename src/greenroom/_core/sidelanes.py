@@ -1,7 +1,7 @@
 """The lanes beside the data lane, made when a mailbox first needs one.
 
-A message here has a *place*, kept in a ring beside its own: how many data messages, and then how many side messages, had
-arrived before it. That tells which of two waiting messages is older without stamping the data messages, which are
+A message here has a *place*, kept in a ring beside its own: how many data messages, and then how many side messages,
+had arrived before it. That tells which of two waiting messages is older without stamping the data messages, which are
 nearly all there are.
 """
 
@@ -63,6 +63,11 @@ class SideLanes:
     def total(self) -> int:
         """How many messages stand in all side lanes."""
         return self.depth(CONTROL) + self.depth(MANAGEMENT) + self.depth(LOG)
+
+    def slots(self, code: int) -> int:
+        """How many slots a lane holds ready, for messages and their senders."""
+        lane = self.lane(code)
+        return 0 if lane is None else lane.messages.mask + 1
 
     def push(self, code: int, message: object, sender: object, data_before: int) -> None:
         """Append a message to a lane, after `data_before` data messages had arrived."""

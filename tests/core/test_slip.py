@@ -1,0 +1,210 @@
+"""Slips: what goes with a message hears of its end, exactly once, however it ended."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from greenroom._core.loop import Loop
+from greenroom._core.slip import NOTICE, Slip
+from greenroom.lanes import Lane, MailboxConfig, Overflow
+
+
+class Recorder(Slip):
+    """Notes what it hears."""
+
+    def __init__(self, wanted: bool = True) -> None:
+        self.wanted = wanted
+        self.heard: list[tuple[str, Any]] = []
+
+    def live(self) -> bool:
+        return self.wanted
+
+    def settle(self, result: object) -> None:
+        self.heard.append(("settled", result))
+
+    def fail(self, cause: BaseException) -> None:
+        self.heard.append(("failed", cause))
+
+    def discard(self, why: str) -> None:
+        self.heard.append(("discarded", why))
+
+
+def test_a_plain_slip_wants_its_message_and_listens_to_nothing() -> None:
+    slip = Slip()
+    assert slip.sender is None
+    assert slip.live() is True
+    slip.settle("result")
+    slip.fail(ValueError())
+    slip.discard("stopped")
+
+
+def test_a_slip_of_ones_own_may_show_a_sender() -> None:
+    class Signed(Slip):
+        @property
+        def sender(self) -> object:
+            return "the signer"
+
+    assert Signed().sender == "the signer"
+
+
+def test_the_mark_of_a_notice_is_a_slip_and_reads_as_what_it_is() -> None:
+    assert isinstance(NOTICE, Slip)
+    assert repr(NOTICE) == "NOTICE"
+
+
+PLACES = pytest.mark.parametrize(
+    ("lane", "priority"),
+    [(Lane.CONTROL, None), (Lane.MANAGEMENT, None), (Lane.DATA, None), (Lane.LOG, None), (Lane.DATA, id)],
+    ids=["CONTROL", "MANAGEMENT", "DATA", "LOG", "KEY"],
+)
+
+
+class Stage:
+    """A loop with one cell, whose handler is given by the test."""
+
+    def __init__(
+        self,
+        lane: Lane,
+        priority: Callable[[Any], Any] | None,
+        handler: Callable[[Any], object] = lambda message: None,
+        overflow: Overflow = Overflow.REJECT,
+    ) -> None:
+        self.lane = lane
+        bounds: dict[Lane, int] = {} if lane is Lane.DATA else {lane: 1}
+        config = MailboxConfig(capacity=1, overflow=overflow, priority=priority, lanes=bounds)
+        self.loop = Loop()
+        self.cell = self.loop.spawn(lambda subject, message: handler(message), None, config)
+
+    def post(self, slip: Slip, message: object = "m") -> None:
+        self.cell.post(message, slip, self.lane)
+
+    def run(self) -> None:
+        self.loop.run_until_idle()
+
+
+@PLACES
+def test_a_handled_message_settles_its_slip_with_the_result(lane: Lane, priority: Any) -> None:
+    stage, slip = Stage(lane, priority, lambda message: f"answer to {message}"), Recorder()
+    stage.post(slip)
+    assert slip.heard == []
+    stage.run()
+    assert slip.heard == [("settled", "answer to m")]
+
+
+@PLACES
+def test_a_handler_that_returns_nothing_settles_its_slip_too(lane: Lane, priority: Any) -> None:
+    stage, slip = Stage(lane, priority), Recorder()
+    stage.post(slip)
+    stage.run()
+    assert slip.heard == [("settled", None)]
+
+
+@PLACES
+def test_a_handler_that_raises_fails_its_slip_with_the_cause(lane: Lane, priority: Any) -> None:
+    cause = ValueError("bad")
+
+    def burst(message: object) -> None:
+        raise cause
+
+    stage, slip = Stage(lane, priority, burst), Recorder()
+    stage.post(slip)
+    stage.run()
+    assert slip.heard == [("failed", cause)]
+
+
+@PLACES
+def test_a_message_that_is_wanted_no_more_is_not_handled(lane: Lane, priority: Any) -> None:
+    handled: list[object] = []
+    stage, slip = Stage(lane, priority, handled.append), Recorder()
+    stage.post(slip)
+    slip.wanted = False
+    stage.run()
+    assert handled == []
+    assert slip.heard == [("discarded", "withdrawn")]
+    stage.cell.tell("next", None, lane)
+    stage.run()
+    assert handled == ["next"]
+
+
+@PLACES
+@pytest.mark.parametrize(("policy", "loser"), [(Overflow.DROP_OLD, 0), (Overflow.DROP_NEW, 1)])
+def test_a_dropped_message_discards_its_slip(lane: Lane, priority: Any, policy: Overflow, loser: int) -> None:
+    stage, slips = Stage(lane, priority, overflow=policy), [Recorder(), Recorder()]
+    for slip in slips:
+        stage.post(slip)
+    stage.run()
+    assert slips[loser].heard == [("discarded", "dropped")]
+    assert slips[1 - loser].heard == [("settled", None)]
+
+
+@PLACES
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_message_whose_actor_ends_first_discards_its_slip(lane: Lane, priority: Any, wanted: bool) -> None:
+    stage, slip = Stage(lane, priority), Recorder(wanted)
+    stage.post(slip)
+    stage.loop.retire(stage.cell, "stopped")
+    stage.run()
+    assert slip.heard == [("discarded", "stopped")]
+
+
+@PLACES
+def test_a_message_to_an_actor_that_has_ended_discards_its_slip(lane: Lane, priority: Any) -> None:
+    stage, slip = Stage(lane, priority), Recorder()
+    stage.loop.retire(stage.cell)
+    stage.post(slip)
+    stage.run()
+    assert slip.heard == [("discarded", "stopped")]
+
+
+@PLACES
+def test_an_actor_that_ends_while_it_handles_the_message_still_settles_its_slip(lane: Lane, priority: Any) -> None:
+    def end(message: object) -> str:
+        stage.loop.retire(stage.cell)
+        return "done"
+
+    stage = Stage(lane, priority, end)
+    slip = Recorder()
+    stage.post(slip)
+    stage.run()
+    assert slip.heard == [("settled", "done")]
+
+
+@PLACES
+def test_an_actor_that_ends_and_raises_while_it_handles_the_message_fails_its_slip(lane: Lane, priority: Any) -> None:
+    def end_and_raise(message: object) -> None:
+        stage.loop.retire(stage.cell)
+        raise ValueError
+
+    stage = Stage(lane, priority, end_and_raise)
+    slip = Recorder()
+    stage.post(slip)
+    stage.run()
+    assert [how for how, _ in slip.heard] == ["failed"]
+
+
+def in_a_thread(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+@PLACES
+def test_a_slip_from_another_thread_hears_of_its_message_too(lane: Lane, priority: Any) -> None:
+    stage, slip = Stage(lane, priority, lambda message: "done"), Recorder()
+    in_a_thread(lambda: stage.post(slip))
+    stage.run()
+    assert slip.heard == [("settled", "done")]
+
+
+@PLACES
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_slip_from_another_thread_is_discarded_when_the_loop_stops(lane: Lane, priority: Any, when: str) -> None:
+    stage, slip = Stage(lane, priority), Recorder()
+    if when == "after":
+        stage.loop.close()
+    in_a_thread(lambda: stage.post(slip))
+    stage.loop.close()
+    assert [how for how, _ in slip.heard] == ["discarded"]
