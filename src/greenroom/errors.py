@@ -127,7 +127,9 @@ class InvalidDelay(GreenroomError, ValueError):
     code = "invalid_delay"
 
     def __init__(self, what: str, value: object) -> None:
-        super().__init__(f"{what}={value!r}: must be a finite number of seconds, zero or more")
+        super().__init__(
+            f"{what}={value!r}: must be a number of seconds, not negative, at most 1e11; an interval at least 1e-6"
+        )
         self.value = value
 
 

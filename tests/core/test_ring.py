@@ -303,7 +303,7 @@ def test_what_was_just_handled_may_send_to_the_same_cell_as_it_dies(part: str, b
             return "mortal"
 
     def handle(subject: object, message: object) -> None:
-        handled.append((str(message), str(loop.sender)))
+        handled.append((str(message), str(loop.visits.sender)))
         if str(message) == "mortal":
             # The mortal is let go when the next message is taken: have the ring full by then.
             while cell.count * 2 <= cell.mask:

@@ -22,7 +22,7 @@ cdef class Cell(Mailbox):
     cdef readonly RunQueue runq
     cdef public object handler, subject, ref, body
     cdef public long long id
-    cdef public bint exempt, idle
+    cdef public bint exempt, idle, ending, ended
     cdef public unsigned long long handled
     cdef readonly Tally tally
     cdef public object orders

@@ -59,6 +59,8 @@ class Cell(Mailbox):
         "__weakref__",
         "body",
         "context",
+        "ended",
+        "ending",
         "exempt",
         "handled",
         "handler",
@@ -89,6 +91,9 @@ class Cell(Mailbox):
         self.body: object = None
         self.id = 0
         self.exempt = False
+        # Set when the loop begins to retire the cell, and when its account is closed.
+        self.ending = False
+        self.ended = False
         # Invariant: False iff the cell stands in the run queue, is in hand, or is suspended in a handler
         self.idle = True
         self.handled = 0
@@ -154,6 +159,8 @@ class Cell(Mailbox):
         """Have `action(cell)` called after the message in hand and before any other, from any thread."""
         if get_ident() != self.runq.thread:
             self.runq.inbound.order(self, action)
+            return
+        if self.ending:
             return
         if self.orders is None:
             self.orders = deque()

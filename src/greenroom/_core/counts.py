@@ -50,17 +50,26 @@ class Counts:
 
 
 def count_cell(cell: Cell) -> Counts:
-    """The counts of one living cell."""
-    return _count(cell.tally or Tally(), cell.sent(), cell.handled, cell.queued(), cell.loop.in_hand(cell))
+    """The counts of one living cell, with what is on its way to it from other threads."""
+    return _count_mailbox(cell) + _on_its_way(cell.loop.inbound.count(cell))
 
 
 def count_loop(loop: Any) -> Counts:
-    """The counts of a loop: its living cells, and those that have ended."""
+    """The counts of a loop: its living cells, those that have ended, and what is on its way from other threads."""
     totals = loop.door.totals
-    total = _count(totals, loop.ended_sent + totals.sent_aside, loop.ended_handled, 0, loop.adrift)
+    handled = loop.ended_handled + loop.visits.ended_handled
+    total = _count(totals, loop.ended_sent + totals.sent_aside, handled, 0, loop.visits.adrift)
     for cell in loop.table:
-        total += count_cell(cell)
-    return total
+        total += _count_mailbox(cell)
+    return total + _on_its_way(loop.inbound.count())
+
+
+def _count_mailbox(cell: Cell) -> Counts:
+    return _count(cell.tally or Tally(), cell.sent(), cell.handled, cell.queued(), cell.loop.visits.in_hand(cell))
+
+
+def _on_its_way(messages: int) -> Counts:
+    return Counts(sent=messages, queued=messages)
 
 
 def _count(tally: Tally, sent: int, handled: int, queued: int, in_hand: int) -> Counts:

@@ -40,45 +40,57 @@ class Door:
             lane = Lane(lane)
         if cell.closed:
             self._turn_away(cell, message, sender)
-        elif self._make_room(cell, message, sender, lane):
+        elif cell.priority is not None and lane is _DATA:
+            self._admit_by_key(cell, message, sender)
+        elif not self._is_full(cell, lane):
             self._let_in(cell, message, sender, lane)
+        elif cell.config.overflow is _DROP_OLD:
+            self._displace(cell, lane)
+            self._let_in(cell, message, sender, lane)
+        else:
+            self._refuse(cell, message, sender, lane)
+
+    def _admit_by_key(self, cell: Cell, message: object, sender: object) -> None:
+        """As `admit`, where letting in runs a user's code: the key, and comparisons of keys."""
+        if cell.config.overflow is _DROP_OLD:
+            # In first, then another out: a message without a place in the order must cost nobody else's.
+            self._let_in(cell, message, sender, _DATA)
+            if cell.depth(_DATA) > cell.capacity:
+                self._displace(cell, _DATA)
+        elif self.inbound.promise(cell, _DATA):
+            try:
+                self._let_in(cell, message, sender, _DATA)
+            finally:
+                self.inbound.redeem(cell, _DATA)
+        else:
+            self._refuse(cell, message, sender, _DATA)
 
     def deliver(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Let in a message whose sender cannot be told that it was refused: a timer's tick, or one from inbound."""
+        """Let in a message whose sender cannot be told that it was refused: a timer's tick, say."""
         try:
             self.admit(cell, message, sender, lane)
         except MailboxFull:
-            tally = cell.count_aside()
+            tally = self.tally_of(cell)
             tally.rejected -= 1
             self._turn_away(cell, message, sender, "mailbox full")
-        except Exception as exc:
-            self._turn_away(cell, message, sender, f"its priority cannot be told: {exc!r}")
+        except BaseException as exc:
+            self._turn_away_keyless(cell, message, sender, exc)
 
-    def _make_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
-        """Whether there is room for `message`, made if need be."""
+    def let_in_promised(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Let in a message from a foreign thread, for which there is room."""
+        try:
+            if cell.closed:
+                self._turn_away(cell, message, sender)
+            else:
+                self._let_in(cell, message, sender, lane)
+        except BaseException as exc:
+            self._turn_away_keyless(cell, message, sender, exc)
+
+    def _is_full(self, cell: Cell, lane: Lane) -> bool:
         if lane is _DATA:
-            capacity = cell.capacity
-            taken = cell.depth(lane) + cell.reserved
-        else:
-            capacity = cell.config.room(lane)
-            taken = cell.depth(lane) + self.inbound.reserved(cell, lane)
-        if taken < capacity:
-            return True
-        policy = cell.config.overflow
-        tally = cell.count_aside()
-        if policy is _DROP_OLD:
-            old, old_sender = cell.evict(lane)
-            tally.dropped += 1
-            self.tell_dropped(cell, old, old_sender, lane)
-            return True
-        if policy is _REJECT:
-            tally.rejected += 1
-            self.tell_full(cell, message, sender, lane)
-            raise MailboxFull(cell.ref or cell, message, lane, capacity)
-        tally.sent_aside += 1
-        tally.dropped += 1
-        self.tell_dropped(cell, message, sender, lane)
-        return False
+            return cell.depth(lane) + cell.reserved >= cell.capacity
+        promised: int = self.inbound.reserved(cell, lane)
+        return cell.depth(lane) + promised >= cell.config.room(lane)
 
     def _let_in(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         cell.enqueue(lane, message, sender)
@@ -87,6 +99,22 @@ class Door:
             tally.sent_aside += 1
         cell.make_runnable()
 
+    def _displace(self, cell: Cell, lane: Lane) -> None:
+        message, sender = cell.evict(lane)
+        tally = cell.count_aside()
+        tally.dropped += 1
+        self.tell_dropped(cell, message, sender, lane)
+
+    def _refuse(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        tally = cell.count_aside()
+        if cell.config.overflow is _REJECT:
+            tally.rejected += 1
+            self.tell_full(cell, message, sender, lane)
+            raise MailboxFull(cell.ref or cell, message, lane, cell.config.room(lane))
+        tally.sent_aside += 1
+        tally.dropped += 1
+        self.tell_dropped(cell, message, sender, lane)
+
     def _turn_away(self, cell: Cell, message: object, sender: object, why: str = "stopped") -> None:
         """A message that never stood in the mailbox becomes a dead letter."""
         tally = self.tally_of(cell)
@@ -94,21 +122,29 @@ class Door:
         tally.dead_lettered += 1
         self.tell_dead_letter(cell, message, sender, why)
 
+    def _turn_away_keyless(self, cell: Cell, message: object, sender: object, exc: BaseException) -> None:
+        self._turn_away(cell, message, sender, f"its priority cannot be told: {exc!r}")
+        if not isinstance(exc, Exception):
+            raise exc
+
     def clear(self, cell: Cell, why: str) -> None:
-        """Make every message that waits for `cell` a dead letter; notices just go."""
+        """Make every message that waits for `cell` a dead letter; notices and withdrawn messages just go."""
         lane = cell.choose()
         while lane != EMPTY:
             sender = cell.sender_of(lane)
             message = cell.take_from(lane)
             if sender is not NOTICE:
-                tally = cell.count_aside()
-                tally.dead_lettered += 1
-                self.tell_dead_letter(cell, message, sender, why)
+                if isinstance(sender, Slip) and not sender.live():
+                    self.count_withdrawn(cell, sender)
+                else:
+                    tally = self.tally_of(cell)
+                    tally.dead_lettered += 1
+                    self.tell_dead_letter(cell, message, sender, why)
             lane = cell.choose()
 
     def count_withdrawn(self, cell: Cell, slip: Slip) -> None:
         """A message whose slip had withdrawn it came up."""
-        tally = cell.count_aside()
+        tally = self.tally_of(cell)
         tally.dropped += 1
         slip.discard("withdrawn")
 
@@ -119,9 +155,14 @@ class Door:
         tally.sent_aside += dropped
         tally.dropped += dropped
 
+    def count_turned_away(self) -> None:
+        """Add a message that a foreign thread sent after the loop had stopped. Under the inbound lock."""
+        self.totals.sent_aside += 1
+        self.totals.dead_lettered += 1
+
     def tally_of(self, cell: Cell) -> Tally:
         """Where to count for `cell`: with itself, or with those that have ended."""
-        return self.totals if cell.id == 0 else cell.count_aside()
+        return self.totals if cell.ended else cell.count_aside()
 
     def tell_full(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell observers that a mailbox is full and the sender will hear of it. Any thread."""

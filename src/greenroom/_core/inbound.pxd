@@ -2,7 +2,14 @@ import cython
 from greenroom._core.cell cimport Cell
 from greenroom._core.door cimport Door
 
-cdef object _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _PARKED
+cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _PARKED
+
+@cython.final
+cdef class Parked:
+    cdef object entries
+    cdef int messages
+    @cython.locals(position=Py_ssize_t)
+    cdef tuple displace(self)
 
 @cython.final
 cdef class Inbound:
@@ -16,16 +23,25 @@ cdef class Inbound:
     @cython.locals(entry=tuple, displaced=tuple, admitted=bint, stopped=bint)
     cpdef offer(self, Cell cell, object message, object sender, object lane)
     cdef _refuse(self, Cell cell, object message, object sender, object lane)
+    @cython.locals(parked=Parked)
     cpdef notify(self, Cell cell, object notice)
     cpdef order(self, Cell cell, object action)
-    cdef _bring(self, tuple entry)
     cdef _append(self, tuple entry)
     cdef bint _reserve(self, Cell cell, object lane) except? True
+    @cython.locals(parked=Parked)
     cdef tuple _park(self, Cell cell, object lane, object message, object sender)
     cdef _count_refused(self, Cell cell, bint rejected)
-    @cython.locals(late=list, fresh=list, brought=list, first=Py_ssize_t, cell=Cell)
-    cpdef take_in(self)
+    cpdef bint promise(self, Cell cell, object lane) except? True
+    cpdef redeem(self, Cell cell, object lane)
     cpdef int reserved(self, Cell cell, object lane)
+    @cython.locals(late=list, fresh=list, brought=list, first=Py_ssize_t, cell=Cell, delivered=Py_ssize_t)
+    cpdef take_in(self)
+    cdef _deliver(self, Cell cell, object lane, object message, object sender)
+    @cython.locals(parked=Parked)
+    cdef tuple _unpark(self, Cell cell, object lane)
+    cdef _put_back(self, list late)
+    @cython.locals(parked=Parked, first=Py_ssize_t)
+    cpdef Py_ssize_t count(self, Cell cell=*)
     cpdef bint fall_asleep(self)
     cpdef wake(self)
     cpdef close(self)

@@ -16,6 +16,7 @@ from typing import Any
 
 from greenroom._core.cell import Cell
 from greenroom._core.door import Door
+from greenroom._core.slip import NOTICE
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, Overflow
 
@@ -28,6 +29,26 @@ _DROP_OLD = Overflow.DROP_OLD
 _NOTICE = object()
 _ORDER = object()
 _PARKED = object()
+
+
+class Parked:
+    """What waits for a lane that drops its oldest: as many messages as it holds, and notices among them."""
+
+    __slots__ = ("entries", "messages")
+
+    def __init__(self) -> None:
+        self.entries: deque[tuple[object, object]] = deque()
+        self.messages = 0
+
+    def displace(self) -> tuple[object, object]:
+        """Take the oldest message; notices stay where they are."""
+        position = 0
+        while self.entries[position][1] is NOTICE:
+            position += 1
+        oldest = self.entries[position]
+        del self.entries[position]
+        self.messages -= 1
+        return oldest
 
 
 class Inbound:
@@ -56,10 +77,10 @@ class Inbound:
         # In order of arrival, flat: cell, lane, message, sender, cell, lane, ...  A tuple for each would be one more
         # object for the garbage collector to follow.
         self._brought: list[Any] = []
-        # Invariant: messages in _brought by (cell, lane), for side lanes; for the data lane that is Cell.reserved
+        # Invariant: room promised by (cell, lane), for side lanes; for the data lane that is Cell.reserved
         self._reserved: dict[tuple[Cell, Lane], int] = {}
-        # What waits for a mailbox that drops its oldest: at most its capacity, each with a _PARKED entry in _brought.
-        self._parked: dict[tuple[Cell, Lane], deque[tuple[object, object]]] = {}
+        # Invariant: each entry in here has a _PARKED one in _brought
+        self._parked: dict[tuple[Cell, Lane], Parked] = {}
         # Rejected and dropped messages by cell, until the loop's thread adds them to the cell's own counters.
         self._refused: dict[Cell, list[int]] = {}
         self.closed = False
@@ -73,23 +94,26 @@ class Inbound:
 
     def offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread."""
+        if type(lane) is not Lane:
+            lane = Lane(lane)
         entry = (cell, lane, message, sender)
         policy = cell.config.overflow
         displaced = None
         admitted = True
         self._acquire()
         try:
-            if not self.closed:
-                if cell.closed:
-                    self._append(entry)  # a dead letter, in its turn
-                elif policy is _DROP_OLD:
-                    displaced = self._park(cell, lane, message, sender)
-                elif self._reserve(cell, lane):
-                    self._append(entry)
-                else:
-                    admitted = False
-                    self._count_refused(cell, policy is _REJECT)
             stopped = self.closed
+            if stopped:
+                self._door.count_turned_away()
+            elif cell.closed:
+                self._append(entry)  # a dead letter, in its turn
+            elif policy is _DROP_OLD:
+                displaced = self._park(cell, lane, message, sender)
+            elif self._reserve(cell, lane):
+                self._append(entry)
+            else:
+                admitted = False
+                self._count_refused(cell, policy is _REJECT)
         finally:
             self._release()
         if stopped:
@@ -108,16 +132,21 @@ class Inbound:
 
     def notify(self, cell: Cell, notice: object) -> None:
         """Queue a notice for `cell` from a foreign thread."""
-        self._bring((cell, _NOTICE, notice, None))
+        with self._lock:
+            if self.closed:
+                return
+            if cell.config.overflow is _DROP_OLD:
+                parked = self._parked.setdefault((cell, _DATA), Parked())
+                parked.entries.append((notice, NOTICE))
+                self._append((cell, _DATA, _PARKED, None))
+            else:
+                self._append((cell, _NOTICE, notice, None))
 
     def order(self, cell: Cell, action: Callable[[Cell], object]) -> None:
         """Order `action(cell)` from a foreign thread."""
-        self._bring((cell, _ORDER, action, None))
-
-    def _bring(self, entry: tuple[Cell, Any, Any, Any]) -> None:
         with self._lock:
             if not self.closed:
-                self._append(entry)
+                self._append((cell, _ORDER, action, None))
 
     def _append(self, entry: tuple[Cell, Any, Any, Any]) -> None:
         self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between
@@ -139,18 +168,41 @@ class Inbound:
         return True
 
     def _park(self, cell: Cell, lane: Lane, message: object, sender: object) -> tuple[object, object] | None:
-        """Keep a message for a mailbox that drops its oldest; the one it displaces here, if it does."""
-        parked = self._parked.setdefault((cell, lane), deque())
-        parked.append((message, sender))
-        if len(parked) > cell.config.room(lane):
+        """Keep a message for a lane that drops its oldest; the one it displaces here, if it does."""
+        parked = self._parked.setdefault((cell, lane), Parked())
+        parked.entries.append((message, sender))
+        parked.messages += 1
+        if parked.messages > cell.config.room(lane):
             self._count_refused(cell, rejected=False)
-            return parked.popleft()
+            return parked.displace()
         self._append((cell, lane, _PARKED, None))
         return None
 
     def _count_refused(self, cell: Cell, rejected: bool) -> None:
         counts = self._refused.setdefault(cell, [0, 0])
         counts[0 if rejected else 1] += 1
+
+    def promise(self, cell: Cell, lane: Lane) -> bool:
+        """Keep room in `lane` for a message of the loop's own thread, while a user's code runs; False when full."""
+        with self._lock:
+            return self._reserve(cell, lane)
+
+    def redeem(self, cell: Cell, lane: Lane) -> None:
+        """The room that was promised has been taken, or is not needed any more."""
+        with self._lock:
+            if lane is _DATA:
+                if cell.reserved > 0:
+                    cell.reserved -= 1
+                return
+            key = (cell, lane)
+            left = self._reserved.pop(key, 0) - 1
+            if left > 0:
+                self._reserved[key] = left
+
+    def reserved(self, cell: Cell, lane: Lane) -> int:
+        """Room promised in `lane`, which is none of DATA."""
+        with self._lock:
+            return self._reserved.get((cell, lane), 0)
 
     def take_in(self) -> None:
         """Move what was admitted into the mailboxes. For the loop's thread."""
@@ -159,46 +211,81 @@ class Inbound:
         with self._lock:
             brought, self._brought = self._brought, fresh
             refused, self._refused = self._refused, {}
-            parked, self._parked = self._parked, {}
-            if self._reserved:
-                self._reserved = {}
             # Room that was promised must be taken before the lock is given up, or a sender would find it free again.
-            # What can run a user's code (a priority key, an observer, a drain) waits until after; for one cell that
-            # is all or nothing, so its messages and notices keep their order.
+            # What can run a user's code (a priority key, an observer, a drain) waits until after, its promise kept;
+            # for one cell that is all or nothing, so its messages and notices keep their order.
             for first in range(0, len(brought), 4):
                 cell: Cell = brought[first]
                 lane = brought[first + 1]
                 message = brought[first + 2]
-                sender = brought[first + 3]
-                if lane is _DATA and cell.reserved > 0:
-                    cell.reserved -= 1
-                if cell.closed or cell.priority is not None or cell.config.overflow is _DROP_OLD:
-                    late.append((cell, lane, message, sender))
+                if cell.closed or cell.priority is not None or message is _PARKED:
+                    late.append((cell, lane, message, brought[first + 3]))
                 elif lane is _DATA:
-                    cell.enqueue(1, message, sender)
+                    cell.reserved -= 1
+                    cell.enqueue(1, message, brought[first + 3])
                     cell.make_runnable()
                 elif lane is _NOTICE:
                     cell.enqueue_notice(message)
                     cell.make_runnable()
                 else:
-                    late.append((cell, lane, message, sender))
+                    late.append((cell, lane, message, brought[first + 3]))
         for cell, (rejected, dropped) in refused.items():
             self._door.count_refused(cell, rejected, dropped)
-        for cell, lane, message, sender in late:
-            if lane is _NOTICE:
+        delivered = 0
+        try:
+            for cell, lane, message, sender in late:
+                delivered += 1
+                self._deliver(cell, lane, message, sender)
+        finally:
+            if delivered < len(late):
+                self._put_back(late[delivered:])
+
+    def _deliver(self, cell: Cell, lane: Any, message: Any, sender: object) -> None:
+        if lane is _ORDER:
+            cell.order(message)
+        elif lane is _NOTICE:
+            cell.notify(message)
+        elif message is not _PARKED:
+            try:
+                self._door.let_in_promised(cell, message, sender, lane)
+            finally:
+                self.redeem(cell, lane)
+        else:
+            message, sender = self._unpark(cell, lane)
+            if sender is NOTICE:
                 cell.notify(message)
-            elif lane is _ORDER:
-                cell.order(message)
-            elif message is _PARKED:
-                message, sender = parked[cell, lane].popleft()
-                self._door.deliver(cell, message, sender, lane)
             else:
                 self._door.deliver(cell, message, sender, lane)
 
-    def reserved(self, cell: Cell, lane: Lane) -> int:
-        """Messages in here that have a place in `lane`, which is none of DATA."""
+    def _unpark(self, cell: Cell, lane: Lane) -> tuple[object, object]:
         with self._lock:
-            return self._reserved.get((cell, lane), 0)
+            key = (cell, lane)
+            parked = self._parked[key]
+            entry = parked.entries.popleft()
+            if entry[1] is not NOTICE:
+                parked.messages -= 1
+            if not parked.entries:
+                del self._parked[key]
+            return entry
+
+    def _put_back(self, late: list[tuple[Cell, Any, Any, Any]]) -> None:
+        """Something that ends the system came between: let the rest wait, ahead of what has come since."""
+        with self._lock:
+            self._brought[:0] = [part for entry in late for part in entry]
+
+    def count(self, cell: Cell | None = None) -> int:
+        """How many messages are in here, for `cell` or in all. Costs a search: for the ledger."""
+        with self._lock:
+            total = 0
+            for first in range(0, len(self._brought), 4):
+                lane = self._brought[first + 1]
+                mine = cell is None or self._brought[first] is cell
+                if mine and isinstance(lane, Lane) and self._brought[first + 2] is not _PARKED:
+                    total += 1
+            for key, parked in self._parked.items():
+                if cell is None or key[0] is cell:
+                    total += parked.messages
+            return total
 
     def fall_asleep(self) -> bool:
         """Ask to be roused by the next to bring something; False when something is here already."""

@@ -44,7 +44,7 @@ class Poller:
         self._aio = asyncio.get_running_loop() if aio is None else aio
         loop = self.loop
         loop.adopt()
-        loop.stepper.aio = self._aio
+        loop.visits.stepper.aio = self._aio
         loop.inbound.rouse = self._rouse_from_outside
         loop.runq.rouse = self._tick_soon
         if isinstance(loop.clock, ManualClock):
@@ -59,7 +59,7 @@ class Poller:
         loop = self.loop
         loop.inbound.wake()
         loop.runq.asleep = False
-        loop.stepper.aio = None
+        loop.visits.stepper.aio = None
         loop.inbound.rouse = loop.runq.rouse = None
         if isinstance(loop.clock, ManualClock):
             loop.clock.leave(self)
@@ -111,7 +111,7 @@ class Poller:
             return
         loop.runq.asleep = True
         deadline = loop.timers.next_deadline()
-        moment = loop.trim_at if deadline is None else min(deadline, loop.trim_at)
+        moment = loop.visits.trim_at if deadline is None else min(deadline, loop.visits.trim_at)
         if moment < inf and not isinstance(loop.clock, ManualClock):
             aio: Any = self._aio
             self._later = aio.call_later(max(0.0, moment - loop.now()), self._tick, context=_BARE)

@@ -1,4 +1,7 @@
 import cython
+from greenroom._core.cell cimport thread_ident
+from greenroom._core.pace cimport Pace
+from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.slip cimport Slip
 
 cdef extern from "Python.h":
@@ -7,7 +10,7 @@ cdef extern from "Python.h":
 cdef bint COMPILED
 cdef double BUCKETS_PER_SECOND
 cdef int NEW, PENDING, QUEUED, OVER
-cdef object _deadline, insort_right, heapify, heappop, heappush
+cdef object _deadline, insort_right, heapify, ceil, get_ident, heappop, heappush
 
 @cython.final
 cdef class Timer(Slip):
@@ -15,14 +18,15 @@ cdef class Timer(Slip):
     cdef readonly double interval
     cdef readonly bint fixed_rate
     cdef readonly unsigned long long skipped
-    cdef readonly object sender, loop, target, message, owner
+    cdef readonly object sender, target, message, owner
+    cdef Timers timers
     cdef int _state
     cdef Py_ssize_t _position
     cdef Bucket _bucket
     cdef Timer _next, _previous
     cpdef set_up(
         self,
-        object loop,
+        Timers timers,
         object target,
         object message,
         double deadline,
@@ -47,10 +51,15 @@ cdef class Bucket:
 @cython.final
 cdef class Timers:
     cdef readonly Py_ssize_t limit, count
+    cdef RunQueue _runq
+    cdef Pace _pace
     cdef dict _buckets
     cdef list _keys, _due
     cdef Py_ssize_t _position
     cdef object _opened
+    cpdef double now(self) except? -1.0
+    @cython.locals(mine=bint)
+    cpdef require_own_thread(self)
     cpdef require_room(self)
     @cython.locals(deadline=double, bucket=Bucket, due=list, last=Timer)
     cpdef add(self, Timer timer)

@@ -7,18 +7,25 @@ timer that is cancelled, as most timeouts are, was never sorted at all. Buckets 
 
 from __future__ import annotations
 
+from _thread import get_ident
 from bisect import insort_right
 from heapq import heapify, heappop, heappush
+from math import ceil
 from operator import attrgetter
 from typing import Any
 
 from greenroom._core.build import COMPILED
+from greenroom._core.pace import Pace
+from greenroom._core.runqueue import RunQueue
 from greenroom._core.slip import Slip
-from greenroom.errors import TooManyTimers
+from greenroom.errors import TooManyTimers, WrongThread
 
 __all__ = ["Timer", "Timers"]
 
 BUCKETS_PER_SECOND = 128.0
+LONGEST_DELAY: float = 1e11
+"""Three thousand years, in seconds: beyond it, bucket numbers would not fit."""
+SHORTEST_INTERVAL: float = 1e-6
 
 NEW = 0
 PENDING = 1
@@ -45,17 +52,17 @@ class Timer(Slip):
         "deadline",
         "fixed_rate",
         "interval",
-        "loop",
         "message",
         "owner",
         "sender",
         "skipped",
         "target",
+        "timers",
     )
 
     def set_up(
         self,
-        loop: Any,
+        timers: Timers,
         target: Any,
         message: object,
         deadline: float,
@@ -67,7 +74,7 @@ class Timer(Slip):
         if COMPILED:
             untrack(self)
         self.sender: object = None if owner is None else owner.ref
-        self.loop = loop
+        self.timers = timers
         self.target = target
         self.message = message
         self.interval = interval
@@ -102,8 +109,9 @@ class Timer(Slip):
         """Let no further tick be handled, a queued one neither; False when the timer was over already."""
         if self._state == OVER:
             return False
+        self.timers.require_own_thread()
         if self._state == PENDING:
-            self.loop.timers.remove(self)
+            self.timers.remove(self)
         self._end()
         return True
 
@@ -130,17 +138,18 @@ class Timer(Slip):
             self._end()
         elif self.fixed_rate:
             self._skip_missed()
-            self.loop.timers.add(self)
+            self.timers.add(self)
         else:
-            self.deadline = self.loop.now() + self.interval
-            self.loop.timers.add(self)
+            self.deadline = self.timers.now() + self.interval
+            self.timers.add(self)
 
     def _skip_missed(self) -> None:
         """Move a fixed-rate deadline to the next one that is still to come."""
         self.deadline += self.interval
-        late = self.loop.now() - self.deadline
+        late = self.timers.now() - self.deadline
         if late > 0.0:
-            missed = int(late / self.interval) + 1
+            # A beat that falls on this very moment is not missed yet.
+            missed = ceil(late / self.interval)
             self.skipped += missed
             self.deadline += missed * self.interval
 
@@ -155,7 +164,7 @@ class Timer(Slip):
             else:
                 owner.timers = self._next
             self._next = self._previous = self.owner = None
-        self.loop = self.target = self.message = self.sender = None
+        self.target = self.message = self.sender = None
 
 
 class Bucket:
@@ -174,9 +183,11 @@ class Bucket:
 class Timers:
     """All pending timers of one loop."""
 
-    __slots__ = ("_buckets", "_due", "_keys", "_opened", "_position", "count", "limit")
+    __slots__ = ("_buckets", "_due", "_keys", "_opened", "_pace", "_position", "_runq", "count", "limit")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, runq: RunQueue, pace: Pace, limit: int) -> None:
+        self._runq = runq
+        self._pace = pace
         self.limit = limit
         self.count = 0
         self._buckets: dict[int, Bucket] = {}
@@ -186,6 +197,19 @@ class Timers:
         self._due: list[Timer | None] = []
         self._position = 0
         self._opened = -1
+
+    def now(self) -> float:
+        """The time, by the loop's clock."""
+        return self._pace.now()
+
+    def require_own_thread(self) -> None:
+        """Raise when another thread than the loop's own asks."""
+        if COMPILED:  # noqa: SIM108 - in one expression, the C integers would become objects
+            mine = thread_ident() == self._runq.thread
+        else:
+            mine = get_ident() == self._runq.thread
+        if not mine:
+            raise WrongThread("a timer")
 
     def require_room(self) -> None:
         """Raise when no further timer may be started."""
@@ -296,7 +320,7 @@ class Timers:
             self._end_all(bucket.timers)
         self._buckets = {}
         self._keys = []
-        self._end_all(self._due[self._position :])
+        self._end_all(self._due)
         self._due = []
         self._position = 0
         self.count = 0

@@ -1,0 +1,194 @@
+"""The rows of the table, in its order. To add one, write its programs and append it to ``ROWS``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from benchmarks.erlang import launch_erlang
+from benchmarks.model import (
+    BYTES,
+    MILLISECONDS,
+    RATE,
+    SLOWDOWN,
+    Build,
+    Comparison,
+    Program,
+    Row,
+    Setting,
+    at_least,
+    at_most,
+)
+from benchmarks.program import Unavailable
+
+OURS = "Greenroom"
+ERLANG = "Erlang"
+PYKKA = "Pykka"
+
+
+def _launch_python(module: str, arguments: tuple[str, ...], setting: Setting, size: int) -> list[str]:
+    return [setting.python, "-m", module, *arguments, "--n", str(size)]
+
+
+def _launch_pure(module: str, setting: Setting, size: int) -> list[str]:
+    if setting.pure_python is None and setting.compiled:
+        raise Unavailable("needs the plain-Python build (--pure-python PATH names an interpreter that has it)")
+    return [setting.pure_python or setting.python, "-m", module, "--n", str(size)]
+
+
+def _ours(name: str, size: int, quick_size: int) -> Program:
+    return Program(OURS, partial(_launch_python, f"benchmarks.ours.{name}", ()), size, quick_size)
+
+
+def _python_peer(name: str, module: str, work: tuple[str, ...], size: int, quick_size: int) -> Program:
+    return Program(name, partial(_launch_python, f"benchmarks.peers.{module}", work), size, quick_size)
+
+
+def _pykka(work: str, size: int, quick_size: int) -> Program:
+    return _python_peer(PYKKA, "pykka_programs", (work,), size, quick_size)
+
+
+def _asyncio(name: str, work: str, size: int, quick_size: int) -> Program:
+    return _python_peer(name, "asyncio_programs", (work,), size, quick_size)
+
+
+def _erlang(work: str, size: int, quick_size: int) -> Program:
+    return Program(ERLANG, partial(launch_erlang, work), size, quick_size)
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "P1",
+        "ping-pong, sync handlers",
+        RATE,
+        _ours("pingpong", 2_000_000, 500_000),
+        (
+            Comparison(_erlang("pingpong", 2_000_000, 500_000), at_least(2.5)),
+            Comparison(_pykka("pingpong", 60_000, 15_000)),
+            Comparison(_asyncio("asyncio.Queue, uvloop", "queue_pingpong", 300_000, 50_000)),
+        ),
+    ),
+    Row(
+        "P2",
+        "ring of 1000, 100 tokens",
+        RATE,
+        _ours("ring", 2_000_000, 500_000),
+        (Comparison(_erlang("ring", 2_000_000, 500_000), at_least(2.0)),),
+    ),
+    Row(
+        "P3",
+        "flood of one actor, sends and drain",
+        RATE,
+        _ours("flood", 4_000_000, 800_000),
+        (
+            Comparison(_erlang("flood", 4_000_000, 1_000_000), at_least(1.0)),
+            Comparison(_pykka("flood", 200_000, 50_000), at_least(15.0)),
+        ),
+    ),
+    Row(
+        "P4",
+        "ping-pong, async handlers, no wait",
+        RATE,
+        _ours("async_pingpong", 1_000_000, 300_000),
+        (Comparison(_erlang("pingpong", 2_000_000, 500_000), at_least(1.0)),),
+    ),
+    Row(
+        "P5",
+        "ask, sequential",
+        RATE,
+        None,
+        (
+            Comparison(_erlang("call", 500_000, 150_000), at_least(1.0)),
+            Comparison(_pykka("ask", 30_000, 6_000)),
+            Comparison(_python_peer("xoscar", "xoscar_programs", ("ask",), 15_000, 2_000)),
+        ),
+        rounds=3,
+        quick_rounds=1,
+    ),
+    Row(
+        "P7",
+        "spawn, one message, stop",
+        RATE,
+        _ours("spawn", 500_000, 100_000),
+        (Comparison(_erlang("spawn", 500_000, 100_000), at_least(3.0)),),
+    ),
+    Row(
+        "P8",
+        "bytes per idle actor",
+        BYTES,
+        _ours("idle_memory", 1_000_000, 200_000),
+        (Comparison(None, at_most(650)), Comparison(_erlang("idle", 200_000, 50_000))),
+        rounds=2,
+        quick_rounds=1,
+    ),
+    Row(
+        "P9",
+        "random targets, many actors against 1k",
+        SLOWDOWN,
+        _ours("random_targets", 1_000_000, 200_000),
+        (Comparison(_python_peer("bare object touches", "bare_objects", (), 1_000_000, 200_000), at_most(1.2)),),
+        rounds=3,
+    ),
+    Row(
+        "P10",
+        "sends from 4 foreign threads",
+        RATE,
+        _ours("foreign_threads", 1_000_000, 200_000),
+        (Comparison(_pykka("foreign_threads", 200_000, 40_000), at_least(5.0)),),
+    ),
+    Row(
+        "P11",
+        "timers: start, cancel half, fire",
+        RATE,
+        _ours("timers", 1_000_000, 100_000),
+        (Comparison(_asyncio("asyncio call_later", "call_later", 1_000_000, 100_000), at_least(5.0)),),
+        rounds=3,
+        quick_rounds=1,
+    ),
+    Row(
+        "P12",
+        "ping-pong, plain-Python build",
+        RATE,
+        Program(OURS, partial(_launch_pure, "benchmarks.ours.pure_pingpong"), 500_000, 150_000),
+        (Comparison(_pykka("pingpong", 60_000, 15_000), at_least(8.0)),),
+        build=Build.PURE,
+    ),
+    Row(
+        "P17",
+        "import, over asyncio and logging",
+        MILLISECONDS,
+        _ours("import_time", 1, 1),
+        (Comparison(None, at_most(30.0)),),
+        rounds=10,
+        quick_rounds=10,
+        build=Build.ANY,
+    ),
+    Row(
+        "S1",
+        "async handler awaiting one future",
+        RATE,
+        _ours("stepping", 200_000, 50_000),
+        (Comparison(_asyncio("asyncio.Task each", "task_per_message", 100_000, 30_000)),),
+    ),
+)
+
+
+class UnknownRow(Exception):
+    """An id that names no row; the text lists those that do."""
+
+
+def select(only: str | None, rows: Sequence[Row] = ROWS) -> list[Row]:
+    """The rows named by a comma-separated list of ids, in the table's order; all of them for None."""
+    if only is None:
+        return list(rows)
+    wanted = {name.strip().upper() for name in only.split(",") if name.strip()}
+    known = [row.id for row in rows]
+    unknown = sorted(wanted.difference(known))
+    if unknown or not wanted:
+        raise UnknownRow(f"no row {', '.join(unknown) or repr(only)}; the rows are {', '.join(known)}")
+    return [row for row in rows if row.id in wanted]
+
+
+def uses_erlang(rows: Sequence[Row]) -> bool:
+    """Whether any of ``rows`` has Erlang as a peer."""
+    return any(peer.name == ERLANG for row in rows for peer in row.peers)

@@ -1,0 +1,63 @@
+import cython
+from greenroom._core.cell cimport Cell, Tally
+from greenroom._core.door cimport Door
+from greenroom._core.hooks cimport Hooks
+from greenroom._core.pace cimport Pace, counter
+from greenroom._core.ring cimport take_slot
+from greenroom._core.runqueue cimport RunQueue
+from greenroom._core.slip cimport Slip
+from greenroom._core.stepping cimport HandlerTask, Stepper
+
+cdef bint COMPILED
+cdef double LINGER, NEVER
+cdef int HELD, ORDERS, RESUME
+cdef int EMPTY, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED
+cdef object CoroutineType, SUSPENDED, NOTICE
+
+@cython.final
+cdef class Visits:
+    cdef RunQueue runq
+    cdef Door door
+    cdef object host
+    cdef Hooks hooks
+    cdef Pace pace
+    cdef readonly Stepper stepper
+    cdef readonly Cell hand
+    cdef readonly int kind
+    cdef readonly object message, sender
+    cdef readonly unsigned long long ended_handled
+    cdef public long long adrift
+    cdef readonly double trim_at
+    cdef bint _out_of_time
+    cdef double _tick_began
+    cdef dict _large
+    cdef int _left, _batch, _strained, _per_visit, _per_tick
+
+    @cython.locals(waiting=Py_ssize_t)
+    cpdef make(self, double now)
+    @cython.locals(runq=RunQueue, cell=Cell)
+    cdef int _drain(self) except -1
+    @cython.locals(left=int, head=int, buf=list, timed=bint)
+    cdef int _visit(self, Cell cell) except -1
+    @cython.locals(lane=int, began=double, took=double)
+    cdef bint _look(self, Cell cell) except? False
+    @cython.locals(task=HandlerTask)
+    cdef bint _conclude(self, Cell cell, object result) except? False
+    @cython.locals(task=HandlerTask)
+    cdef bint _go_on(self, Cell cell) except? False
+    @cython.locals(kind=int)
+    cdef _settle(self, Cell cell, object result)
+    cdef int _leave(self, Cell cell) except -1
+    cdef bint _has_more(self, Cell cell) except? False
+    cpdef resume(self, Cell cell)
+    cpdef int in_hand(self, Cell cell)
+    @cython.locals(cell=Cell, kind=int)
+    cdef _fail(self, object cause)
+    @cython.locals(task=HandlerTask)
+    cpdef abandon(self, Cell cell)
+    @cython.locals(tally=Tally)
+    cdef _count_failed(self, Cell cell, object sender, object cause)
+    cdef _adapt(self, Py_ssize_t waiting)
+    cdef int _note_large(self, Cell cell) except -1
+    @cython.locals(cell=Cell)
+    cdef _trim(self)

@@ -1,0 +1,342 @@
+# cython: boundscheck=False, wraparound=False
+"""Visits to runnable cells, and what a cell has in hand.
+
+**The quick way.** With no bit of `cell.alert` set, a visit takes the oldest data message, calls the handler, counts,
+and looks at the time; nothing else. Everything rarer (orders, other lanes, slips, suspended handlers, failures) sets a
+bit or leaves by an exception, so it costs a plain message nothing. There is no `try` in the quick way either: what a
+handler raises goes up to `drain`, which knows from `hand` and `message` who it was.
+
+**Time.** Whether the time is up is asked after every message, so a slow handler cannot take the next one with it.
+
+**Adaptive visits.** When ticks keep running out of time before every runnable cell had its turn, visits become shorter,
+down to one message, except for cells with deep queues; they lengthen again as soon as everyone gets a turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError
+from math import inf
+from types import CoroutineType
+from typing import Any
+
+from greenroom._core.alerts import HELD, ORDERS, RESUME
+from greenroom._core.build import COMPILED
+from greenroom._core.cell import Cell
+from greenroom._core.door import Door
+from greenroom._core.hooks import Hooks
+from greenroom._core.pace import Pace
+from greenroom._core.runqueue import RunQueue
+from greenroom._core.slip import NOTICE, Slip
+from greenroom._core.stepping import SUSPENDED, HandlerTask, Stepper
+from greenroom.errors import InternalError
+from greenroom.exits import ends_system
+
+__all__ = ["Visits"]
+
+_log = logging.getLogger("greenroom")
+
+EMPTY = -1
+KEPT = 64
+"""Slots a drained ring keeps for good, as in `ring`."""
+LINGER = 1.0
+"""Seconds a drained ring stays large: growing it anew for each burst costs 150 ns a message (`make bench`, P3)."""
+NEVER = inf
+# What a cell has in hand.
+NOTHING = 0
+MESSAGE = 1
+NOTICED = 2
+ORDERED = 3
+
+
+class Visits:
+    """Makes the visits of one loop's ticks."""
+
+    __slots__ = (
+        "_batch",
+        "_large",
+        "_left",
+        "_out_of_time",
+        "_per_tick",
+        "_per_visit",
+        "_strained",
+        "_tick_began",
+        "adrift",
+        "door",
+        "ended_handled",
+        "hand",
+        "hooks",
+        "host",
+        "kind",
+        "message",
+        "pace",
+        "runq",
+        "sender",
+        "stepper",
+        "trim_at",
+    )
+
+    def __init__(self, runq: RunQueue, door: Door, pace: Pace, per_visit: int, per_tick: int) -> None:
+        self.runq = runq
+        self.door = door
+        self.host: Any = door.host
+        self.hooks: Hooks = door.hooks
+        self.pace = pace
+        self.stepper = Stepper(self.resume)
+        # The cell in hand, what it handles, and from whom.
+        self.hand: Cell | None = None
+        self.kind = NOTHING
+        self.message: object = None
+        self.sender: object = None
+        # What cells that have ended handled since, and what they have in hand still.
+        self.ended_handled = 0
+        self.adrift = 0
+        self._left = 0
+        self._out_of_time = False
+        self._tick_began = 0.0
+        # Messages a visit may handle at present, and how many ticks in a row left someone without a turn.
+        self._per_visit = per_visit
+        self._per_tick = per_tick
+        self._batch = per_visit
+        self._strained = 0
+        # Invariant: trim_at == NEVER iff _large is empty; a dict for its order
+        self._large: dict[Cell, None] = {}
+        self.trim_at = NEVER
+
+    def make(self, now: float) -> None:
+        """Make the visits of a tick that began at `now`, until a budget is spent or nobody is runnable."""
+        self._tick_began = now
+        if now >= self.trim_at:
+            self._trim()
+        self._out_of_time = False
+        self._left = self._per_tick
+        waiting = self.runq.count
+        try:
+            while True:
+                try:
+                    self._drain()
+                    break
+                except BaseException as exc:
+                    self._fail(exc)
+                    self._out_of_time = self.pace.spent()
+        finally:
+            self.stepper.leave()
+            self.hand = None
+            self.kind = NOTHING
+            self.message = self.sender = self.runq.speaker = None
+        self._adapt(waiting)
+
+    def _drain(self) -> None:
+        """Visit one cell after the other. An exception means that the cell in hand failed."""
+        runq = self.runq
+        while self._left > 0 and runq.count > 0 and not self._out_of_time:
+            self._left -= 1
+            cell = runq.take()
+            self.hand = cell
+            runq.speaker = cell.ref
+            self._visit(cell)
+            self._leave(cell)
+            # The counters may stand still where a machine's are broken; the clock does not.
+            if self._left % 64 == 0 and self.pace.spent():
+                self._out_of_time = True
+
+    def _visit(self, cell: Cell) -> None:
+        """Handle messages of `cell` until its budget or the tick's time is spent, or none is left."""
+        left = self._batch
+        if left < self._per_visit:
+            left = min(left + cell.count // 8, self._per_visit)
+        timed = self.hooks.slow_handler is not None
+        while left > 0:
+            left -= 1
+            if cell.alert != 0 or timed:
+                if not self._look(cell):
+                    left = 0
+            else:
+                if cell.count == 0:
+                    break
+                head = cell.head
+                if COMPILED:
+                    message = take_slot(cell.buf, head)
+                    sender = take_slot(cell.buf, head + 1)
+                else:
+                    buf = cell.buf
+                    message = buf[head]  # type: ignore[index]
+                    sender = buf[head + 1]  # type: ignore[index]
+                    buf[head] = buf[head + 1] = None  # type: ignore[index]
+                cell.head = (head + 2) & cell.mask
+                cell.count -= 1
+                # The last message and sender may go with these: their finalizers find the ring in order.
+                self.message = message
+                self.sender = sender
+                self.kind = MESSAGE
+                result = cell.handler(cell.subject, message)
+                if result is None:
+                    self.kind = NOTHING
+                    cell.handled += 1
+                elif not self._conclude(cell, result):
+                    left = 0
+            if COMPILED and counter() - self.pace.began < self.pace.allowed:
+                continue
+            if self.pace.spent():
+                self._out_of_time = True
+                break
+
+    def _look(self, cell: Cell) -> bool:
+        """Do the next thing for a cell whose next thing is not plain; False when there is nothing to do now."""
+        if cell.alert & RESUME:
+            return self._go_on(cell)
+        if cell.alert & ORDERS:
+            action = cell.orders.popleft()  # type: ignore[union-attr]
+            if not cell.orders:
+                cell.orders = None
+                cell.alert &= ~ORDERS
+            self.kind, self.message, self.sender = ORDERED, action, None
+            return self._conclude(cell, action(cell))
+        if cell.alert & HELD:
+            return False
+        lane = cell.choose()
+        if lane == EMPTY:
+            return False
+        sender = cell.sender_of(lane)
+        message = cell.take_from(lane)
+        if isinstance(sender, Slip):
+            if sender is NOTICE:
+                self.kind, self.message, self.sender = NOTICED, message, None
+                return self._conclude(cell, self.host.notice(cell, message))
+            if not sender.live():
+                self.door.count_withdrawn(cell, sender)
+                return True
+        self.kind, self.message, self.sender = MESSAGE, message, sender
+        slow_handler = self.hooks.slow_handler
+        if slow_handler is None:
+            return self._conclude(cell, cell.handler(cell.subject, message))
+        began = self.pace.now()
+        result = cell.handler(cell.subject, message)
+        took = self.pace.now() - began
+        if took >= self.hooks.slow_after:
+            slow_handler(cell.ref or cell, message, took)
+        return self._conclude(cell, result)
+
+    def _conclude(self, cell: Cell, result: object) -> bool:
+        """Bring what is in hand to its end, stepping it if it is a coroutine; False when that suspends."""
+        if type(result) is CoroutineType or type(result).__name__ == "coroutine":  # a compiled one has its own type
+            result = self.stepper.first(result, cell)
+            if result is SUSPENDED:
+                task = cell.task
+                task.kind, task.message, task.sender = self.kind, self.message, self.sender
+                self.kind = NOTHING
+                return False
+        self._settle(cell, result)
+        return True
+
+    def _go_on(self, cell: Cell) -> bool:
+        """Step the suspended coroutine of `cell`; False when it suspends again."""
+        cell.alert &= ~RESUME
+        task: HandlerTask = cell.task
+        self.kind, self.message, self.sender = task.kind, task.message, task.sender
+        result = self.stepper.step(task)
+        if result is SUSPENDED:
+            self.kind = NOTHING
+            return False
+        self._settle(cell, result)
+        return True
+
+    def _settle(self, cell: Cell, result: object) -> None:
+        """Account for what was in hand, and pass its result on."""
+        kind = self.kind
+        self.kind = NOTHING
+        if kind == MESSAGE:
+            cell.handled += 1
+            if isinstance(self.sender, Slip):
+                self.sender.settle(result)
+        if result is not None and kind != ORDERED:
+            self.host.result(cell, result)
+
+    def _leave(self, cell: Cell) -> None:
+        """End a visit: back into the run queue if there is more to do, else idle or suspended."""
+        if cell.task is None:
+            if cell.ended:
+                # It ended with a message in hand, which has been handled since.
+                self.ended_handled += cell.handled
+                self.adrift -= cell.handled
+                cell.handled = 0
+            if self._has_more(cell):
+                self.runq.push(cell)
+            else:
+                cell.idle = True
+                if cell.mask >= KEPT:
+                    self._note_large(cell)
+
+    def _has_more(self, cell: Cell) -> bool:
+        if cell.alert == 0:
+            return cell.count > 0
+        return bool(cell.alert & ORDERS) or (not cell.alert & HELD and cell.waiting())
+
+    def resume(self, cell: Cell) -> None:
+        """The suspended coroutine of `cell` can go on: at the back of the run queue."""
+        cell.alert |= RESUME
+        self.runq.push(cell)
+
+    def in_hand(self, cell: Cell) -> int:
+        """How many messages `cell` has in hand: one or none."""
+        if cell.task is not None:
+            return 1 if cell.task.kind == MESSAGE else 0
+        return 1 if self.hand is cell and self.kind == MESSAGE else 0
+
+    def _fail(self, cause: BaseException) -> None:
+        """The cell in hand let `cause` out."""
+        cell = self.hand
+        kind, message, sender = self.kind, self.message, self.sender
+        self.kind = NOTHING
+        if cell is None or kind == NOTHING:
+            raise InternalError(f"the loop itself failed, with {cell} in hand: please report this") from cause
+        if kind == MESSAGE:
+            self._count_failed(cell, sender, cause)
+        try:
+            if not cell.ended or ends_system(cause):
+                self.host.failed(cell, message, cause)
+        finally:
+            self._leave(cell)
+
+    def abandon(self, cell: Cell) -> None:
+        """Break off the suspended handler of `cell`, which will not end by itself; its message counts as failed."""
+        task: HandlerTask = cell.task
+        cell.alert &= ~RESUME
+        if task.kind == MESSAGE:
+            self._count_failed(cell, task.sender, CancelledError("abandoned"))
+        try:
+            task.abandon()
+        except BaseException:
+            _log.exception("the handler of %s would not be broken off", cell.name())
+
+    def _count_failed(self, cell: Cell, sender: object, cause: BaseException) -> None:
+        tally = self.door.tally_of(cell)
+        tally.failed += 1
+        if cell.ended:
+            self.adrift -= 1
+        if isinstance(sender, Slip):
+            sender.fail(cause)
+
+    def _adapt(self, waiting: int) -> None:
+        """Shorten visits when two ticks in a row left cells without a turn; lengthen them when all had one."""
+        if self._out_of_time and self._per_tick - self._left < waiting:
+            self._strained += 1
+            if self._strained >= 2 and self._batch > 1:
+                self._batch //= 2
+        else:
+            self._strained = 0
+            if self._batch < self._per_visit:
+                self._batch = min(self._batch * 2, self._per_visit)
+
+    def _note_large(self, cell: Cell) -> None:
+        """Give the ring of a drained cell back in a while, unless it is in use by then."""
+        self._large[cell] = None
+        if self.trim_at == NEVER:
+            self.trim_at = self._tick_began + LINGER
+
+    def _trim(self) -> None:
+        for cell in self._large:
+            if cell.count == 0:
+                cell.trim()
+        self._large.clear()
+        self.trim_at = NEVER

@@ -1,0 +1,350 @@
+"""The door: what happens to a message that finds its mailbox full, closed, or ordered by a key it cannot have."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from greenroom._core.cell import Cell
+from greenroom._core.counts import Counts, count_cell, count_loop
+from greenroom._core.hooks import Hooks
+from greenroom._core.host import Host
+from greenroom._core.loop import Loop
+from greenroom._core.slip import Slip
+from greenroom.clock import ManualClock
+from greenroom.errors import MailboxFull
+from greenroom.lanes import Lane, MailboxConfig, Overflow
+
+LANES = [Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA, Lane.LOG]
+
+
+class Told(Host):
+    """Writes down what it is told of, as host and as observer."""
+
+    def __init__(self) -> None:
+        self.by_host: list[tuple[Any, ...]] = []
+        self.by_hooks: list[tuple[Any, ...]] = []
+
+    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        self.by_host.append(("dead_letter", message, sender))
+
+    def dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        self.by_host.append(("dropped", message, lane))
+
+    def observer(self) -> object:
+        told = self.by_hooks
+
+        class Observer:
+            def mailbox_full(self, ref: object, message: object, lane: Lane) -> None:
+                told.append(("full", ref, message, lane))
+
+            def message_dropped(self, ref: object, message: object, lane: Lane) -> None:
+                told.append(("dropped", ref, message, lane))
+
+            def dead_letter(self, ref: object, message: object, sender: object, why: str) -> None:
+                told.append(("dead_letter", ref, message, sender))
+
+        return Observer()
+
+
+class House:
+    """A loop whose one cell is full in every lane of `capacity`, and handles nothing until it is released."""
+
+    def __init__(self, overflow: Overflow, capacity: int = 3, priority: Callable[[Any], Any] | None = None) -> None:
+        self.told = Told()
+        hooks = Hooks()
+        hooks.add(self.told.observer())
+        self.loop = Loop(None, ManualClock(), self.told, hooks)
+        self.handled: list[Any] = []
+        lanes: dict[Lane, int] = {lane: capacity for lane in LANES if lane is not Lane.DATA}
+        self.mailbox = MailboxConfig(capacity=capacity, overflow=overflow, lanes=lanes, priority=priority)
+        self.cell = self.loop.spawn(list.append, self.handled, self.mailbox)
+        self.cell.ref = "the cell"
+        self.cell.hold()
+
+    def tell_all(self, *messages: object, lane: Lane = Lane.DATA) -> None:
+        for message in messages:
+            self.cell.tell(message, lane=lane)
+
+    def run(self) -> list[Any]:
+        self.cell.release()
+        self.loop.run_until_idle()
+        return self.handled
+
+
+# J7
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_reject_gives_the_message_back_and_the_sender_goes_on(lane: Lane) -> None:
+    house = House(Overflow.REJECT, capacity=1)
+    house.tell_all("first", lane=lane)
+    with pytest.raises(MailboxFull) as caught:
+        house.tell_all("second", lane=lane)
+    full = caught.value
+    assert (full.message, full.ref, full.lane, full.capacity) == ("second", "the cell", lane, 1)
+    assert house.told.by_hooks == [("full", "the cell", "second", lane)]
+    assert house.told.by_host == []
+    assert count_cell(house.cell) == Counts(sent=1, queued=1, rejected=1)
+    assert house.run() == ["first"]
+    house.tell_all("third", lane=lane)
+    house.loop.run_until_idle()
+    assert house.handled == ["first", "third"]
+
+
+@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize(
+    ("policy", "kept", "gone"), [(Overflow.DROP_NEW, [0, 1, 2], 3), (Overflow.DROP_OLD, [1, 2, 3], 0)]
+)
+def test_a_dropping_mailbox_drops_exactly_one_and_counts_it_once(
+    policy: Overflow, kept: list[int], gone: int, lane: Lane
+) -> None:
+    house = House(policy)
+    house.tell_all(0, 1, 2, 3, lane=lane)
+    assert house.told.by_host == [("dropped", gone, lane)]
+    assert house.told.by_hooks == [("dropped", "the cell", gone, lane)]
+    assert count_cell(house.cell) == Counts(sent=4, dropped=1, queued=3)
+    assert house.run() == kept
+    assert count_loop(house.loop) == Counts(sent=4, handled=3, dropped=1)
+
+
+@pytest.mark.parametrize("policy", list(Overflow))
+def test_each_lane_has_a_bound_of_its_own(policy: Overflow) -> None:
+    house = House(policy, capacity=2)
+    for lane in LANES:
+        house.tell_all((lane, 0), (lane, 1), lane=lane)
+    assert house.told.by_hooks == []
+    assert house.run() == [(lane, number) for lane in LANES for number in range(2)]
+
+
+def test_capacity_counts_what_is_queued_not_what_is_in_hand() -> None:
+    loop = Loop(None, ManualClock())
+    handled: list[object] = []
+
+    def handle(_: object, message: object) -> None:
+        handled.append(message)
+        if message == 0:
+            cell.tell(1)
+            with pytest.raises(MailboxFull):
+                cell.tell(2)
+
+    cell = loop.spawn(handle, None, MailboxConfig(capacity=1))
+    cell.tell(0)
+    loop.run_until_idle()
+    assert handled == [0, 1]
+
+
+@pytest.mark.parametrize("policy", list(Overflow))
+def test_a_notice_takes_no_room_and_is_never_refused_nor_evicted(policy: Overflow) -> None:
+    house = House(policy, capacity=1)
+    for number in range(3):
+        house.cell.notify(("notice", number))
+    house.tell_all("first")
+    for number in range(3, 6):
+        house.cell.notify(("notice", number))
+    assert house.told.by_hooks == []
+    if policy is Overflow.REJECT:
+        with pytest.raises(MailboxFull):
+            house.tell_all("second")
+    else:
+        house.tell_all("second")
+    before = [("notice", number) for number in range(3)]
+    after = [("notice", number) for number in range(3, 6)]
+    if policy is Overflow.DROP_OLD:
+        assert house.run() == [*before, *after, "second"]
+    else:
+        assert house.run() == [*before, "first", *after]
+    assert count_loop(house.loop).balanced
+
+
+@pytest.mark.parametrize("policy", list(Overflow))
+def test_a_handled_notice_leaves_the_bound_where_it_was(policy: Overflow) -> None:
+    house = House(policy, capacity=2)
+    for _ in range(5):
+        house.cell.notify("notice")
+    house.run()
+    house.handled.clear()
+    house.cell.hold()
+    house.tell_all(0, 1)
+    assert house.told.by_hooks == []
+    if policy is Overflow.REJECT:
+        with pytest.raises(MailboxFull):
+            house.tell_all(2)
+    else:
+        house.tell_all(2)
+        assert len(house.told.by_hooks) == 1
+    assert house.cell.queued() == 2
+
+
+@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("policy", list(Overflow))
+def test_a_slip_learns_of_its_messages_end_exactly_once(policy: Overflow, lane: Lane) -> None:
+    learned: list[tuple[object, str]] = []
+
+    class Reply(Slip):
+        def __init__(self, name: object) -> None:
+            self.name = name
+
+        def settle(self, result: object) -> None:
+            learned.append((self.name, "settled"))
+
+        def fail(self, cause: BaseException) -> None:
+            learned.append((self.name, "failed"))
+
+        def discard(self, why: str) -> None:
+            learned.append((self.name, "discarded"))
+
+    house = House(policy, capacity=1)
+    for number in range(3):
+        try:
+            house.cell.post(number, Reply(number), lane)
+        except MailboxFull:
+            learned.append((number, "rejected"))
+    house.run()
+    house.cell.hold()
+    house.cell.post(3, Reply(3), lane)
+    house.loop.retire(house.cell)
+    house.cell.post(4, Reply(4), lane)
+    end = "rejected" if policy is Overflow.REJECT else "discarded"
+    ends = ["settled", end, end] if policy is not Overflow.DROP_OLD else [end, end, "settled"]
+    assert sorted(learned) == list(enumerate([*ends, "discarded", "discarded"]))
+    assert count_loop(house.loop).balanced
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_tell_to_a_retired_cell_is_a_dead_letter_without_an_exception(lane: Lane) -> None:
+    house = House(Overflow.REJECT, capacity=1)
+    house.tell_all("queued", lane=lane)
+    house.cell.notify("a notice is no letter")
+    house.loop.retire(house.cell)
+    for number in range(3):
+        house.cell.tell(number, "the sender", lane)
+    house.cell.notify("nor is this")
+    assert house.told.by_host == [
+        ("dead_letter", "queued", None),
+        *(("dead_letter", number, "the sender") for number in range(3)),
+    ]
+    assert [event[2] for event in house.told.by_hooks] == ["queued", 0, 1, 2]
+    house.loop.run_until_idle()
+    assert house.handled == []
+    assert count_loop(house.loop) == Counts(sent=4, dead_lettered=4)
+
+
+@pytest.mark.parametrize("policy", list(Overflow))
+@given(lanes=st.lists(st.sampled_from(LANES), max_size=30))
+@settings(max_examples=40, deadline=None)
+def test_any_flood_leaves_in_each_lane_what_the_policy_says(policy: Overflow, lanes: list[Lane]) -> None:
+    house = House(policy, capacity=2)
+    given_back = []
+    for number, lane in enumerate(lanes):
+        try:
+            house.cell.tell((lane, number), lane=lane)
+        except MailboxFull as full:
+            given_back.append(full.message)
+    house.run()
+    assert len(given_back) == count_loop(house.loop).rejected
+    assert not set(given_back) & set(house.handled)
+    for lane in LANES:
+        sent = [(lane, number) for number, where in enumerate(lanes) if where is lane]
+        kept = sent[-2:] if policy is Overflow.DROP_OLD else sent[:2]
+        assert [message for message in house.handled if message[0] is lane] == kept
+    counts = count_loop(house.loop)
+    assert counts.balanced
+    assert counts.handled + counts.dropped + counts.rejected == len(lanes)
+
+
+# Mailboxes ordered by a key (M15)
+
+
+def key_of(message: Any) -> Any:
+    if message == "no key":
+        raise ValueError("no key for this one")
+    return message[0]
+
+
+def test_the_smallest_key_comes_first_and_equal_keys_in_order_of_arrival() -> None:
+    house = House(Overflow.REJECT, capacity=10, priority=key_of)
+    house.tell_all((2, "a"), (1, "b"), (2, "c"), (1, "d"), (0, "e"))
+    assert house.run() == [(0, "e"), (1, "b"), (1, "d"), (2, "a"), (2, "c")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "handled"),
+    [
+        (Overflow.REJECT, [(1, "b"), (2, "c"), (3, "a")]),
+        (Overflow.DROP_NEW, [(1, "b"), (2, "c"), (3, "a")]),
+        (Overflow.DROP_OLD, [(0, "d"), (1, "b"), (2, "c")]),  # the oldest, not the least urgent, makes room
+    ],
+)
+def test_a_full_mailbox_with_a_key_follows_its_policy(policy: Overflow, handled: list[object]) -> None:
+    house = House(policy, priority=key_of)
+    house.tell_all((3, "a"), (1, "b"), (2, "c"))
+    if policy is Overflow.REJECT:
+        with pytest.raises(MailboxFull):
+            house.tell_all((0, "d"))
+    else:
+        house.tell_all((0, "d"))
+    assert house.run() == handled
+    assert count_loop(house.loop).balanced
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("policy", list(Overflow))
+@pytest.mark.parametrize(("bad", "error"), [("no key", ValueError), (("incomparable", 0), TypeError)])
+def test_a_sender_whose_message_has_no_place_gets_the_error_and_nothing_else_is_lost(
+    bad: object, error: type[Exception], policy: Overflow, full: bool
+) -> None:
+    house = House(policy, capacity=3, priority=key_of)
+    good = [(2, "a"), (1, "b"), (3, "c")] if full else [(2, "a"), (1, "b")]
+    house.tell_all(*good)
+    if full and policy is Overflow.REJECT:
+        error = MailboxFull
+    if full and policy is Overflow.DROP_NEW:
+        house.tell_all(bad)
+    else:
+        with pytest.raises(error):
+            house.tell_all(bad)
+    lost = [event for event in house.told.by_host if event[1] != bad]
+    assert lost == []
+    assert house.run() == sorted(good)
+    assert count_loop(house.loop).balanced
+
+
+def test_keys_that_turn_out_incomparable_only_later_lose_nothing_and_stop_nobody() -> None:
+    house = House(Overflow.REJECT, capacity=10, priority=key_of)
+    other = house.loop.spawn(list.append, house.handled)
+    # Each of the last two compares with the first, so both are let in; they do not compare with one another.
+    messages = [((0, 0), "a"), ((1, None), "b"), ((1, "x"), "c")]
+    house.tell_all(*messages)
+    house.cell.release()
+    other.tell("other")
+    house.loop.run_until_idle()
+    other.tell("still there")
+    house.loop.run_until_idle()
+    dead = [event[1] for event in house.told.by_host if event[0] == "dead_letter"]
+    counts = count_loop(house.loop)
+    assert [message for message in house.handled if message in ("other", "still there")] == ["other", "still there"]
+    assert counts.balanced
+    gone = {message for message in messages if message not in house.handled and message not in dead}
+    assert len(gone) <= counts.failed
+
+
+def test_a_notice_waits_for_the_messages_with_keys_before_it_and_for_none_after_it() -> None:
+    house = House(Overflow.REJECT, capacity=4, priority=key_of)
+    house.tell_all((5, "a"), (4, "b"))
+    house.cell.notify("the notice")
+    house.tell_all((0, "urgent"), (9, "late"))
+    assert house.run() == [(0, "urgent"), (4, "b"), (5, "a"), "the notice", (9, "late")]
+
+
+@pytest.mark.parametrize("policy", list(Overflow))
+def test_a_tick_or_a_foreign_message_without_a_place_is_a_dead_letter(policy: Overflow) -> None:
+    house = House(policy, capacity=3, priority=key_of)
+    house.tell_all((1, "a"))
+    house.loop.start_timer(0.0, house.cell, "no key")
+    house.loop.run_until_idle()
+    assert [event[1] for event in house.told.by_host] == ["no key"]
+    assert house.run() == [(1, "a")]
+    assert count_loop(house.loop) == Counts(sent=2, handled=1, dead_lettered=1)

@@ -1,0 +1,347 @@
+"""Budgets: by exact counts, nobody gets more than a turn, and no tick goes on past its time."""
+
+import types
+from collections.abc import Callable, Generator
+from itertools import groupby
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from greenroom._core.cell import Cell
+from greenroom._core.host import Host
+from greenroom._core.limits import Limits
+from greenroom._core.loop import Loop
+from greenroom._core.runqueue import RunQueue
+from greenroom.clock import ManualClock
+from greenroom.lanes import Lane
+
+AGES = 1e9
+"""More time than any test takes by its manual clock."""
+
+
+class Hall:
+    """A loop on a clock moved by hand; each message is written down with the cell that handled it."""
+
+    def __init__(self, per_visit: int = 64, per_tick: int = 1024, seconds: float = AGES, cost: float = 0.0) -> None:
+        self.clock = ManualClock()
+        limits = Limits(max_msgs_per_actor=per_visit, max_actors_per_tick=per_tick, max_tick_time=seconds)
+        self.loop = Loop(limits, self.clock, Lenient())
+        self.log: list[tuple[str, Any]] = []
+        self.cost = cost
+
+    def spawn(self, name: str, then: Callable[[str, Any], object] | None = None) -> Cell:
+        def handle(_: object, message: Any) -> object:
+            self.log.append((name, message))
+            self.clock.step(self.clock.now() + self.cost)
+            return None if then is None else then(name, message)
+
+        return self.loop.spawn(handle)
+
+    def fill(self, names: str, messages: int) -> list[Cell]:
+        cells = [self.spawn(name) for name in names]
+        for cell in cells:
+            for number in range(messages):
+                cell.tell(number)
+        return cells
+
+    def visits(self) -> list[tuple[str, int]]:
+        """Who was visited, and for how many messages in a row."""
+        return [(name, len(list(group))) for name, group in groupby(name for name, _ in self.log)]
+
+    def tick(self) -> list[str]:
+        """The names of those who handled a message in one tick, in order."""
+        before = len(self.log)
+        self.loop.tick()
+        return [name for name, _ in self.log[before:]]
+
+
+class Lenient(Host):
+    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
+        pass
+
+
+# J6
+
+
+def test_three_cells_with_a_hundred_messages_each_and_a_budget_of_ten_take_turns_of_ten() -> None:
+    hall = Hall(per_visit=10)
+    hall.fill("abc", 100)
+    hall.loop.run_until_idle()
+    assert hall.visits() == [("a", 10), ("b", 10), ("c", 10)] * 10
+
+
+@settings(max_examples=60, deadline=None)
+@given(budget=st.integers(1, 12), depths=st.lists(st.integers(0, 40), min_size=1, max_size=6))
+def test_with_budget_n_a_visit_handles_at_most_n_and_all_take_turns(budget: int, depths: list[int]) -> None:
+    hall = Hall(per_visit=budget)
+    for name, depth in enumerate(depths):
+        cell = hall.spawn(str(name))
+        for number in range(depth):
+            cell.tell(number)
+    expected: list[str] = []
+    left = dict(enumerate(depths))
+    while any(left.values()):
+        for name, depth in left.items():
+            expected += [str(name)] * min(budget, depth)
+            left[name] = max(0, depth - budget)
+    hall.loop.run_until_idle()
+    assert [name for name, _ in hall.log] == expected
+
+
+def test_a_budget_holds_in_all_lanes_together_and_for_notices_and_orders() -> None:
+    hall = Hall(per_visit=10)
+    mixed, other = hall.spawn("mixed"), hall.spawn("other")
+    for number in range(10):
+        mixed.tell(number, lane=Lane(number % 4))
+        mixed.notify(number)
+        mixed.order(lambda cell: hall.log.append(("mixed", "order")))
+        other.tell(number)
+        other.tell(number)
+    hall.loop.run_until_idle()
+    assert hall.visits() == [("mixed", 10), ("other", 10), ("mixed", 10), ("other", 10), ("mixed", 10)]
+
+
+def test_a_tick_makes_exactly_as_many_visits_as_it_may() -> None:
+    hall = Hall(per_visit=2, per_tick=3)
+    hall.fill("abcde", 4)
+    assert hall.tick() == list("aabbcc")
+    assert hall.tick() == list("ddeeaa")
+    assert hall.tick() == list("bbccdd")
+    assert hall.tick() == list("ee")
+    assert not hall.loop.has_work()
+
+
+def test_a_cell_stands_in_the_run_queue_once_however_much_it_is_sent() -> None:
+    hall = Hall()
+    cell = hall.fill("a", 50)[0]
+    cell.order(lambda cell: None)
+    cell.notify("notice")
+    cell.tell("control", lane=Lane.CONTROL)
+    cell.release()
+    assert hall.loop.runq.count == 1
+
+
+def test_two_cells_that_keep_each_other_busy_leave_a_third_its_turn() -> None:
+    hall = Hall(per_visit=10, per_tick=30)
+    cells: dict[str, Cell] = {}
+
+    def to_the_other(name: str, message: object) -> None:
+        cells["b" if name == "a" else "a"].tell(message)
+
+    for name in "ab":
+        cells[name] = hall.spawn(name, to_the_other)
+        for number in range(10):
+            cells[name].tell(number)
+    hall.tick()
+    hall.spawn("c").tell("me too")
+    served = hall.tick()
+    # Within one round: after at most one visit to each of the two.
+    assert served.index("c") <= 20
+
+
+def test_a_cell_that_sends_to_itself_without_end_leaves_others_their_turn() -> None:
+    hall = Hall(per_visit=10, per_tick=4)
+    greedy = hall.spawn("greedy", lambda name, message: greedy.tell(message))
+    greedy.tell("again")
+    for number in range(3):
+        hall.spawn(str(number)).tell("once")
+    assert hall.tick() == ["greedy"] * 10 + ["0", "1", "2"]
+
+
+def test_a_simulation_chooses_who_runs_next() -> None:
+    hall = Hall(per_visit=2)
+    hall.fill("abc", 4)
+    offered: list[int] = []
+
+    def choose_the_last(queue: RunQueue) -> int:
+        offered.append(queue.count)
+        return queue.count - 1
+
+    hall.loop.runq.choose = choose_the_last
+    hall.loop.run_until_idle()
+    assert [name for name, _ in hall.log] == list("ccccbbbbaaaa")
+    assert offered[0] == 3
+    hall.loop.runq.choose = None
+    hall.log.clear()
+    hall.fill("de", 1)
+    hall.loop.run_until_idle()
+    assert [name for name, _ in hall.log] == list("de")
+
+
+# The time of a tick
+
+
+@pytest.mark.parametrize(("cost", "begun"), [(0.0625, 16), (0.25, 4), (0.375, 3), (1.0, 1), (100.0, 1)])
+def test_a_tick_begins_no_message_once_its_time_is_up(cost: float, begun: int) -> None:
+    hall = Hall(seconds=1.0, cost=cost)
+    hall.fill("abc", 40)
+    for _ in range(5):
+        assert len(hall.tick()) == begun
+
+
+def test_one_slow_message_after_many_fast_ones_ends_the_tick() -> None:
+    hall = Hall(seconds=1.0)
+
+    def dawdle(name: str, message: object) -> None:
+        if message == 30:
+            hall.clock.step(hall.clock.now() + 1.0)
+
+    cell, other = hall.spawn("a", dawdle), hall.spawn("b")
+    for number in range(60):
+        cell.tell(number)
+        other.tell(number)
+    hall.tick()
+    assert hall.log[-1] == ("a", 30)
+
+
+@pytest.mark.parametrize("lane", list(Lane))
+def test_time_is_kept_in_every_lane(lane: Lane) -> None:
+    hall = Hall(seconds=1.0, cost=0.5)
+    cells = [hall.spawn(name) for name in "ab"]
+    for cell in cells:
+        for number in range(10):
+            cell.tell(number, lane=lane)
+    for _ in range(10):
+        assert len(hall.tick()) == 2
+
+
+def fail(name: str, message: object) -> None:
+    raise ValueError(message)
+
+
+@types.coroutine
+def pause() -> Generator[None, None, None]:
+    yield
+
+
+async def give_way(name: str, message: object) -> None:
+    await pause()
+
+
+async def return_at_once(name: str, message: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        None,
+        fail,
+        give_way,
+        return_at_once,
+        lambda name, message: "a result",
+    ],
+    ids=["returns", "raises", "suspends", "async", "answers"],
+)
+@pytest.mark.parametrize("lane", list(Lane))
+def test_time_is_kept_however_the_handler_ends(then: Callable[[str, Any], object] | None, lane: Lane) -> None:
+    hall = Hall(seconds=1.0, cost=1.0)
+    for number in range(20):
+        hall.spawn(str(number), then).tell("message", lane=lane)
+    assert hall.tick() == ["0"]
+
+
+@pytest.mark.parametrize("how", ["order", "notify"])
+def test_time_is_kept_after_an_order_or_a_notice(how: str) -> None:
+    hall = Hall(seconds=1.0, cost=1.0)
+    for number in range(20):
+        cell = hall.spawn(str(number))
+        if how == "order":
+            cell.order(lambda cell: cell.handler(None, "order"))
+        else:
+            cell.notify("notice")
+    assert hall.tick() == ["0"]
+
+
+def test_time_is_kept_when_a_handler_retires_its_own_cell() -> None:
+    hall = Hall(seconds=1.0, cost=1.0)
+    cells = [hall.spawn(str(number), lambda name, message: hall.loop.retire(cells[int(name)])) for number in range(20)]
+    for cell in cells:
+        cell.tell("message")
+    assert hall.tick() == ["0"]
+
+
+def test_a_cell_that_was_cut_short_goes_to_the_back_of_the_queue() -> None:
+    hall = Hall(seconds=1.0, cost=0.5)
+    hall.fill("abc", 4)
+    assert [hall.tick() for _ in range(6)] == [list("aa"), list("bb"), list("cc")] * 2
+
+
+def test_every_tick_makes_progress_even_with_no_time_left_to_speak_of() -> None:
+    hall = Hall(seconds=1e-9, cost=1.0)
+    hall.fill("ab", 3)
+    assert [hall.tick() for _ in range(6)] == [["a"], ["b"], ["a"], ["b"], ["a"], ["b"]]
+
+
+# Visits that follow the load (M17)
+
+
+def strained_hall() -> Hall:
+    """Thirty cells that always have six messages; a tick has time for sixteen messages, so few cells get a turn."""
+    hall = Hall(per_visit=64, seconds=1.0, cost=1 / 16)
+    cells: dict[str, Cell] = {}
+
+    def again(name: str, message: object) -> None:
+        if message == "for ever":
+            cells[name].tell(message)
+
+    for number in range(30):
+        name = str(number)
+        cells[name] = hall.spawn(name, again)
+        for _ in range(6):
+            cells[name].tell("for ever")
+    return hall
+
+
+def served_in(hall: Hall) -> int:
+    """How many cells got a turn in one tick."""
+    return len(set(hall.tick()))
+
+
+def test_visits_get_shorter_while_ticks_leave_cells_without_a_turn() -> None:
+    hall = strained_hall()
+    calm = served_in(hall)
+    assert calm == 1  # with whole visits the first cell, always busy, takes all the time there is
+    served = [served_in(hall) for _ in range(12)]
+    assert served == sorted(served)
+    assert served[-1] == 16  # one message each
+
+
+def test_a_deep_queue_keeps_longer_visits_under_strain() -> None:
+    hall = strained_hall()
+    deep = hall.spawn("deep")
+    for number in range(1000):
+        deep.tell(number)
+    for _ in range(40):
+        hall.tick()
+    deep_visits = [count for name, count in hall.visits()[-100:] if name == "deep"]
+    assert deep_visits
+    assert max(deep_visits) > 1
+
+
+def test_visits_get_long_again_when_the_strain_is_over() -> None:
+    hall = strained_hall()
+    for _ in range(12):
+        hall.tick()
+    hall.cost = 0.0
+    for cell in list(hall.loop.table):
+        hall.loop.retire(cell)
+    for _ in range(12):
+        hall.loop.tick()
+    hall.log.clear()
+    hall.fill("ab", 64)
+    hall.loop.tick()
+    assert hall.visits() == [("a", 64), ("b", 64)]
+
+
+def test_a_single_tick_that_ran_out_of_time_shortens_nothing() -> None:
+    hall = Hall(per_visit=8, seconds=1.0, cost=1.0)
+    hall.fill("ab", 1)
+    assert hall.tick() == ["a"]
+    hall.cost = 0.0
+    hall.log.clear()
+    hall.fill("cd", 7)
+    hall.tick()
+    assert hall.visits() == [("b", 1), ("c", 7), ("d", 7)]

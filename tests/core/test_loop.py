@@ -1,0 +1,383 @@
+"""The loop: orders before messages, failures that stay where they happen, and whose thread it is."""
+
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from greenroom._core.cell import Cell
+from greenroom._core.counts import Counts, count_cell, count_loop
+from greenroom._core.hooks import Hooks
+from greenroom._core.host import Host
+from greenroom._core.limits import Limits
+from greenroom._core.loop import Loop
+from greenroom.clock import ManualClock
+from greenroom.errors import InternalError, LoopStopped, TooManyActors, WrongThread
+from greenroom.lanes import Lane
+
+DEADLINE = 30.0
+
+
+class Recorder(Host):
+    """Lets failed cells live, and writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[Cell, object, BaseException]] = []
+        self.dead: list[object] = []
+        self.results: list[object] = []
+
+    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
+        self.failures.append((cell, message, cause))
+
+    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        self.dead.append(message)
+
+    def result(self, cell: Cell, result: object) -> None:
+        self.results.append(result)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def host() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def loop(clock: ManualClock, host: Recorder) -> Loop:
+    return Loop(None, clock, host)
+
+
+@pytest.fixture
+def heard() -> list[Any]:
+    return []
+
+
+def elsewhere(what: Callable[[], object]) -> object:
+    """What `what()` returns or raises on another thread."""
+    result: list[object] = []
+
+    def run() -> None:
+        try:
+            result.append(what())
+        except BaseException as exc:
+            result.append(exc)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(DEADLINE)
+    return result[0]
+
+
+# Lanes through the loop
+
+
+def test_control_is_handled_right_after_the_message_in_hand_however_deep_the_data(loop: Loop, heard: list[Any]) -> None:
+    def handle(_: object, message: object) -> None:
+        heard.append(message)
+        if message == 100:
+            cell.tell("control", lane=Lane.CONTROL)
+
+    cell = loop.spawn(handle)
+    for number in range(1000):
+        cell.tell(number)
+    loop.run_until_idle()
+    assert heard == [*range(101), "control", *range(101, 1000)]
+
+
+def test_every_64th_pick_serves_the_oldest_message_of_a_lower_lane(loop: Loop, heard: list[Any]) -> None:
+    cell = loop.spawn(list.append, heard)
+    for lane in (Lane.LOG, Lane.DATA, Lane.MANAGEMENT):
+        cell.tell(str(lane), lane=lane)
+    for number in range(400):
+        cell.tell(number, lane=Lane.CONTROL)
+    loop.run_until_idle()
+    assert [heard.index(lane) for lane in ("LOG", "DATA", "MANAGEMENT")] == [63, 127, 191]
+    assert [entry for entry in heard if not isinstance(entry, str)] == list(range(400))
+
+
+def test_data_moves_under_a_control_flood_that_never_ends(loop: Loop, heard: list[Any]) -> None:
+    def handle(_: object, message: object) -> None:
+        heard.append(message)
+        if message == "flood" and len(heard) < 64 * 20:
+            cell.tell("flood", lane=Lane.CONTROL)
+
+    cell = loop.spawn(handle)
+    for number in range(10):
+        cell.tell(number)
+    cell.tell("flood", lane=Lane.CONTROL)
+    loop.run_until_idle()
+    assert [heard.index(number) for number in range(10)] == [64 * number + 63 for number in range(10)]
+
+
+# Failures
+
+
+@pytest.mark.parametrize("cause", [ValueError("bad"), GeneratorExit(), BaseException("odd")])
+def test_a_failure_stays_in_its_cell_and_the_host_is_told(
+    loop: Loop, host: Recorder, heard: list[Any], cause: BaseException
+) -> None:
+    def handle(_: object, message: object) -> None:
+        if message == "bad":
+            raise cause
+        heard.append(message)
+
+    failing, other = loop.spawn(handle), loop.spawn(list.append, heard)
+    for cell, message in ((failing, "bad"), (failing, "after"), (other, "other")):
+        cell.tell(message)
+    loop.run_until_idle()
+    assert sorted(heard) == ["after", "other"]
+    assert host.failures == [(failing, "bad", cause)]
+    assert count_cell(failing) == Counts(sent=2, handled=1, failed=1)
+
+
+@pytest.mark.parametrize("lane", list(Lane))
+def test_a_failure_counts_once_in_every_lane(loop: Loop, host: Recorder, lane: Lane) -> None:
+    cell = loop.spawn(lambda _, message: 1 // 0)
+    for number in range(5):
+        cell.tell(number, lane=lane)
+    loop.run_until_idle()
+    assert [message for _, message, _ in host.failures] == list(range(5))
+    assert count_loop(loop) == Counts(sent=5, failed=5)
+
+
+def test_a_failing_order_or_notice_is_told_but_is_no_message(loop: Loop, host: Recorder, heard: list[Any]) -> None:
+    def handle(_: object, message: object) -> None:
+        if message == "notice":
+            raise ValueError("notice")
+        heard.append(message)
+
+    def fail(cell: Cell) -> None:
+        raise ValueError("order")
+
+    cell = loop.spawn(handle)
+    cell.order(fail)
+    cell.notify("notice")
+    cell.tell("message")
+    loop.run_until_idle()
+    assert [str(cause) for _, _, cause in host.failures] == ["order", "notice"]
+    assert heard == ["message"]
+    assert count_loop(loop) == Counts(sent=1, handled=1)
+
+
+def test_a_bare_cell_that_fails_is_logged_and_ends(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+    loop = Loop(None, clock)
+    cell = loop.spawn(lambda _, message: 1 // 0)
+    cell.tell("bad")
+    cell.tell("waiting")
+    with caplog.at_level(logging.ERROR, "greenroom"):
+        loop.run_until_idle()
+    assert len(caplog.records) == 1
+    assert "'bad'" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    assert len(loop.table) == 0
+    assert count_loop(loop) == Counts(sent=2, failed=1, dead_lettered=1)
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), SystemExit(3)])
+@pytest.mark.parametrize("how", ["tell", "order", "notify"])
+def test_ctrl_c_and_exit_leave_the_tick_and_the_loop_can_go_on(
+    clock: ManualClock, heard: list[Any], cause: BaseException, how: str
+) -> None:
+    def stop(*_: object) -> None:
+        raise cause
+
+    loop = Loop(None, clock)
+    before, stopping, after = loop.spawn(list.append, heard), loop.spawn(stop), loop.spawn(list.append, heard)
+    before.tell("before")
+    getattr(stopping, how)(stop)
+    after.tell("after")
+    stopping.order(lambda cell: heard.append("its next order")) if how == "order" else None
+    with pytest.raises(type(cause)) as caught:
+        loop.tick()
+    assert caught.value is cause
+    assert heard == ["before"]
+    assert count_loop(loop).balanced
+    assert count_loop(loop).in_hand == 0
+    loop.run_until_idle()
+    assert sorted(heard) == sorted(["before", "after"] + (["its next order"] if how == "order" else []))
+    counts = count_loop(loop)
+    assert counts.balanced
+    assert counts.failed == (1 if how == "tell" else 0)
+
+
+def test_what_a_host_raises_leaves_the_tick_with_the_loop_consistent(clock: ManualClock, heard: list[Any]) -> None:
+    class Strict(Host):
+        def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
+            raise cause
+
+    loop = Loop(None, clock, Strict())
+
+    def handle(_: object, message: int) -> None:
+        if message == 0:
+            raise ValueError("bad")
+        heard.append(message)
+
+    cell = loop.spawn(handle)
+    for number in range(3):
+        cell.tell(number)
+    with pytest.raises(ValueError, match="bad"):
+        loop.run_until_idle()
+    loop.run_until_idle()
+    assert heard == [1, 2]
+    assert count_loop(loop) == Counts(sent=3, handled=2, failed=1)
+
+
+def test_an_observer_of_slow_handlers_may_leave_during_one(clock: ManualClock, host: Recorder) -> None:
+    class Observer:
+        def slow_handler(self, ref: object, message: object, seconds: float) -> None:
+            told.append((message, seconds))
+
+    def handle(_: object, message: object) -> None:
+        clock.step(clock.now() + 1.0)
+        if message == "leave":
+            hooks.remove(observer)
+
+    told: list[tuple[object, float]] = []
+    observer = Observer()
+    hooks = Hooks()
+    hooks.add(observer)
+    loop = Loop(None, clock, host, hooks)
+    cell = loop.spawn(handle)
+    for message in ("stay", "leave", "gone"):
+        cell.tell(message)
+    loop.run_until_idle()
+    assert told[0] == ("stay", 1.0)
+    assert host.failures == []
+    assert count_loop(loop) == Counts(sent=3, handled=3)
+
+
+# Limits and closing
+
+
+def test_one_cell_more_than_the_limit_is_an_error_and_a_retired_one_makes_room(clock: ManualClock) -> None:
+    loop = Loop(Limits(max_actors=2), clock)
+    cells = [loop.spawn(print) for _ in range(2)]
+    with pytest.raises(TooManyActors):
+        loop.spawn(print)
+    loop.spawn(print, exempt=True)
+    loop.retire(cells[0])
+    loop.spawn(print)
+    with pytest.raises(TooManyActors):
+        loop.spawn(print)
+
+
+def test_a_closed_loop_ends_everything_and_takes_nothing_more(loop: Loop, host: Recorder, heard: list[Any]) -> None:
+    cells = [loop.spawn(list.append, heard) for _ in range(3)]
+    for number, cell in enumerate(cells):
+        cell.tell(number)
+    loop.close()
+    loop.close()
+    assert host.dead == [0, 1, 2]
+    assert len(loop.table) == 0
+    with pytest.raises(LoopStopped):
+        loop.spawn(print)
+    cells[0].tell("late")
+    loop.run_until_idle()
+    assert (heard, host.dead) == ([], [0, 1, 2, "late"])
+    assert count_loop(loop) == Counts(sent=4, dead_lettered=4)
+
+
+def test_a_loop_may_be_closed_from_inside_a_handler(loop: Loop, host: Recorder, heard: list[Any]) -> None:
+    closing = loop.spawn(lambda _, message: loop.close())
+    other = loop.spawn(list.append, heard)
+    for cell in (closing, other):
+        cell.tell("message")
+    loop.run_until_idle()
+    assert (heard, host.dead) == ([], ["message"])
+    assert count_loop(loop) == Counts(sent=2, handled=1, dead_lettered=1)
+
+
+# Never inside one another
+
+
+def test_a_self_send_is_handled_later_and_a_hundred_thousand_never_grow_the_stack(loop: Loop) -> None:
+    depths: set[int] = set()
+    count = 0
+
+    def handle(_: object, message: int) -> None:
+        nonlocal count
+        count += 1
+        frame, depth = sys._getframe(), 0
+        while frame.f_back is not None:
+            frame, depth = frame.f_back, depth + 1
+        depths.add(depth)
+        if message:
+            cell.tell(message - 1)
+            assert count == 100_001 - message  # not inside tell
+
+    cell = loop.spawn(handle)
+    cell.tell(100_000)
+    loop.run_until_idle()
+    assert count == 100_001
+    assert len(depths) == 1
+
+
+@pytest.mark.parametrize("run", ["tick", "run_until_idle"])
+def test_a_tick_inside_a_tick_is_an_error_and_harms_nobody(
+    loop: Loop, host: Recorder, heard: list[Any], run: str
+) -> None:
+    cell, other = loop.spawn(lambda _, message: getattr(loop, run)()), loop.spawn(list.append, heard)
+    cell.tell("nest")
+    other.tell("other")
+    loop.run_until_idle()
+    assert [type(cause) for _, _, cause in host.failures] == [InternalError]
+    assert heard == ["other"]
+    loop.tick()
+
+
+# Whose thread it is
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda loop, cell: loop.spawn(print),
+        lambda loop, cell: loop.retire(cell),
+        lambda loop, cell: loop.tick(),
+        lambda loop, cell: loop.run_until_idle(),
+        lambda loop, cell: loop.start_timer(1.0, cell, "ring"),
+        lambda loop, cell: loop.close(),
+    ],
+    ids=["spawn", "retire", "tick", "run_until_idle", "start_timer", "close"],
+)
+def test_what_belongs_to_the_loops_thread_is_refused_to_others(
+    loop: Loop, heard: list[Any], act: Callable[[Loop, Cell], object]
+) -> None:
+    cell = loop.spawn(list.append, heard)
+    cell.tell("mine")
+    assert isinstance(elsewhere(lambda: act(loop, cell)), WrongThread)
+    assert (len(loop.table), loop.timers.count, loop.closed, heard) == (1, 0, False, [])
+    loop.run_until_idle()
+    assert heard == ["mine"]
+
+
+def test_a_thread_that_adopts_the_loop_makes_the_old_one_a_stranger(loop: Loop, heard: list[Any]) -> None:
+    cell = loop.spawn(list.append, heard)
+    cell.tell("before")
+
+    def take_over() -> None:
+        loop.adopt()
+        cell.tell("from its new thread")
+        loop.run_until_idle()
+
+    assert elsewhere(take_over) is None
+    assert heard == ["before", "from its new thread"]
+    with pytest.raises(WrongThread):
+        loop.tick()
+    cell.tell("through inbound")
+    assert elsewhere(take_over) is None
+    assert heard[2:] == ["from its new thread", "through inbound"]
+
+
+def test_a_loop_in_the_middle_of_a_tick_cannot_be_adopted(loop: Loop, heard: list[Any]) -> None:
+    cell = loop.spawn(lambda _, message: heard.append(elsewhere(loop.adopt)))
+    cell.tell("try")
+    loop.run_until_idle()
+    assert [type(result) for result in heard] == [WrongThread]

@@ -1,0 +1,220 @@
+"""File descriptors whose readiness becomes messages, and those that cannot be watched."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from greenroom._core.counts import count_loop
+from greenroom._core.limits import Limits
+from greenroom.errors import LoopStopped, TooManyWatches, WatchError
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Run, Stage
+
+
+def take_down(said: list[object], message: object) -> None:
+    said.append(message)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        yield ours, theirs
+
+
+def test_readiness_becomes_messages_until_unwatched(run: Run, pair: tuple[socket.socket, socket.socket]) -> None:  # J12
+    async def main(stage: Stage) -> None:
+        ours, theirs = pair
+        got: asyncio.Queue[object] = asyncio.Queue()
+        cell = stage.spawn(lambda _, message: got.put_nowait(message))
+        fd = ours.fileno()
+        stage.poller.watch(fd, lambda: cell.tell(ours.recv(100)), None)
+        for data in (b"one", b"two"):
+            theirs.send(data)
+            assert await got.get() == data
+        assert stage.poller.unwatch(fd) is True
+        assert stage.poller.unwatch(fd) is False
+        theirs.send(b"three")
+
+        def on_writable() -> None:
+            stage.poller.unwatch(fd)
+            cell.tell("writable")
+
+        stage.poller.watch(fd, None, on_writable)
+        assert await got.get() == "writable"
+        assert got.empty()
+        assert ours.recv(100) == b"three"
+
+    run(main)
+
+
+def test_one_fd_can_be_watched_both_ways_but_only_once(run: Run, pair: tuple[socket.socket, socket.socket]) -> None:
+    async def main(stage: Stage) -> None:
+        ours, theirs = pair
+        readable, writable = asyncio.Event(), asyncio.Event()
+        stage.poller.watch(ours.fileno(), readable.set, writable.set)
+        with pytest.raises(WatchError, match="unwatch it first") as caught:
+            stage.poller.watch(ours.fileno(), None, None)
+        assert (caught.value.fd, caught.value.code) == (ours.fileno(), "watch")
+        await writable.wait()
+        assert not readable.is_set()
+        theirs.send(b"x")
+        await readable.wait()
+        stage.poller.unwatch(ours.fileno())
+
+    run(main)
+
+
+def test_no_more_fds_are_watched_than_the_limit_allows(
+    run: Run, pair: tuple[socket.socket, socket.socket]
+) -> None:  # J1
+    async def main(stage: Stage) -> None:
+        ours, theirs = (end.fileno() for end in pair)
+        with pytest.raises(WatchError):
+            stage.poller.watch(-1, print, None)  # a refused one takes up no room
+        stage.poller.watch(ours, print, None)
+        with pytest.raises(TooManyWatches) as caught:
+            stage.poller.watch(theirs, print, None)
+        assert (caught.value.limit, caught.value.code) == (1, "too_many_watches")
+        stage.poller.unwatch(ours)
+        stage.poller.watch(theirs, print, None)
+
+    run(main, limits=Limits(max_io_watches=1))
+
+
+@pytest.mark.parametrize("kind", ["negative", "closed", "a file"])
+@pytest.mark.parametrize("way", ["readable", "writable", "both"])
+def test_an_fd_that_cannot_be_watched_is_an_error_to_the_caller_alone(
+    run: Run, tmp_path: Path, kind: str, way: str
+) -> None:  # J12
+    (tmp_path / "file").touch()
+    file = os.open(tmp_path / "file", os.O_RDONLY)
+    closed = os.dup(file)
+    os.close(closed)
+    fd = {"negative": -1, "closed": closed, "a file": file}[kind]
+
+    async def main(stage: Stage) -> None:
+        on_readable = None if way == "writable" else print
+        on_writable = None if way == "readable" else print
+        for _ in range(2):  # the second time as well: nothing of the first is left
+            with pytest.raises(WatchError) as caught:
+                stage.poller.watch(fd, on_readable, on_writable)
+            assert caught.value.fd == fd
+        assert stage.poller.unwatch(fd) is False
+        said: list[object] = []
+        stage.spawn(take_down, said).tell("the loop goes on")
+        await stage.poller.idle()
+        assert said == ["the loop goes on"]
+
+    try:
+        run(main)
+    finally:
+        os.close(file)
+
+
+def test_a_watched_fd_may_be_closed_and_its_number_watched_again(run: Run) -> None:
+    async def main(stage: Stage) -> None:
+        woken = asyncio.Event()
+        ours, theirs = socket.socketpair()
+        fd = ours.fileno()
+        stage.poller.watch(fd, print, woken.set)
+        await woken.wait()
+        woken.clear()
+        ours.close()
+        theirs.close()
+        await stage.settled()
+        assert stage.poller.unwatch(fd) is True
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            assert fd in (ours.fileno(), theirs.fileno())
+            reader, writer = (ours, theirs) if ours.fileno() == fd else (theirs, ours)
+            stage.poller.watch(fd, woken.set, None)
+            writer.send(b"x")
+            await woken.wait()
+            stage.poller.unwatch(reader.fileno())
+
+    run(main)
+
+
+CLOSES_AT_ONCE = """
+import asyncio, os, socket, sys
+from greenroom._core.loop import Loop
+from greenroom._core.poller import Poller
+
+async def main():
+    poller = Poller(Loop())
+    poller.attach()
+    ours, theirs = socket.socketpair()
+    fd = ours.fileno()
+    poller.watch(fd, print, None)
+    ours.close()
+    theirs.close()
+    await asyncio.sleep(0.01)
+    assert poller.unwatch(fd)
+    poller.detach()
+    print("alive")
+
+if sys.argv[1] == "uvloop":
+    from uvloop import new_event_loop
+else:
+    from asyncio import new_event_loop
+with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    runner.run(main())
+"""
+
+
+def test_an_fd_closed_right_after_it_was_watched_does_not_crash_the_loop(run: Run) -> None:  # J12
+    # In a process of its own, as it is the process that a crash ends.
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSES_AT_ONCE, run.backend], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+
+
+def test_detaching_unwatches_everything(run: Run, pair: tuple[socket.socket, socket.socket]) -> None:
+    async def main(stage: Stage) -> None:
+        fds = [end.fileno() for end in pair]
+        for fd in fds:
+            stage.poller.watch(fd, lambda: run.raised.append({"message": "watched still"}), None)
+        stage.poller.detach()
+        for end in pair:
+            end.send(b"x")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        with pytest.raises(LoopStopped):
+            stage.poller.watch(fds[0], print, None)
+
+    run(main)
+
+
+def test_readiness_reported_to_a_cell_that_has_ended_is_a_dead_letter(
+    run: Run, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    async def main(stage: Stage) -> None:
+        ours, theirs = pair
+        woken = asyncio.Event()
+        cell = stage.spawn(take_down, [])
+
+        def on_readable() -> None:
+            cell.tell(ours.recv(100))
+            woken.set()
+
+        stage.poller.watch(ours.fileno(), on_readable, None)
+        stage.loop.retire(cell)
+        theirs.send(b"late")
+        await woken.wait()
+        assert [letter.message for letter in stage.script.dead_letters] == [b"late"]
+        assert count_loop(stage.loop).dead_lettered == 1
+
+    run(main)
