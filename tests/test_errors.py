@@ -9,6 +9,7 @@ import pytest
 
 from greenroom import errors
 from greenroom.errors import (
+    AlreadyAttached,
     ConfigError,
     GreenroomError,
     HookError,
@@ -19,6 +20,7 @@ from greenroom.errors import (
     TooManyActors,
     TooManyTimers,
     TooManyWatches,
+    WaitsForItself,
     WatchError,
     WrongThread,
 )
@@ -48,6 +50,8 @@ SAMPLES = [
     Sample(TooManyActors(10), {"limit": 10}, ("10", "stop some", "max_actors")),
     Sample(TooManyTimers(11), {"limit": 11}, ("11", "cancel some", "max_timers")),
     Sample(TooManyWatches(12), {"limit": 12}, ("12", "unwatch some", "max_io_watches")),
+    Sample(AlreadyAttached("this loop is attached already: detach it first"), {}, ("detach",)),
+    Sample(WaitsForItself("a handler waits for its own loop"), {}, ("handler",)),
     Sample(HookError("Spy has none of the hooks"), {}, ("Spy", "hooks")),
     Sample(WatchError(-1, "it is closed"), {"fd": -1}, ("-1", "it is closed")),
     Sample(InvalidDelay("interval", -0.5), {"value": -0.5}, ("interval", "-0.5", "finite", "zero or more")),
@@ -66,7 +70,9 @@ CODES = {
     "TooManyActors": "too_many_actors",
     "TooManyTimers": "too_many_timers",
     "TooManyWatches": "too_many_watches",
+    "AlreadyAttached": "already_attached",
     "HookError": "hook",
+    "WaitsForItself": "waits_for_itself",
     "WatchError": "watch",
     "WrongThread": "wrong_thread",
 }

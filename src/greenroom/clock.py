@@ -65,7 +65,10 @@ class Timeline(Protocol):
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move, and then passes every deadline on its way."""
+    """A clock that stands still until it is told to move, and then passes every deadline on its way.
+
+    Its timelines, and whoever moves it, belong to one thread.
+    """
 
     __slots__ = ("_now", "_timelines")
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
+    "AlreadyAttached",
     "ConfigError",
     "GreenroomError",
     "HookError",
@@ -26,6 +27,7 @@ __all__ = [
     "TooManyActors",
     "TooManyTimers",
     "TooManyWatches",
+    "WaitsForItself",
     "WatchError",
     "WrongThread",
 ]
@@ -128,7 +130,8 @@ class InvalidDelay(GreenroomError, ValueError):
 
     def __init__(self, what: str, value: object) -> None:
         super().__init__(
-            f"{what}={value!r}: must be a number of seconds, not negative, at most 1e11; an interval at least 1e-6"
+            f"{what}={value!r}: must be a finite number of seconds, zero or more, and at most 1e12; "
+            "an interval must be at least 1e-6"
         )
         self.value = value
 
@@ -137,6 +140,18 @@ class LoopStopped(GreenroomError):
     """The loop has been closed and takes no more work."""
 
     code = "loop_stopped"
+
+
+class AlreadyAttached(GreenroomError):
+    """A loop or poller is attached to asyncio already."""
+
+    code = "already_attached"
+
+
+class WaitsForItself(GreenroomError):
+    """Code that runs inside an actor waits for something that cannot happen before it has ended."""
+
+    code = "waits_for_itself"
 
 
 class WrongThread(GreenroomError):

@@ -17,7 +17,7 @@ from greenroom._core.counts import count_loop
 from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
-from greenroom.errors import GreenroomError, LoopStopped, WrongThread
+from greenroom.errors import AlreadyAttached, LoopStopped, WrongThread
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage, Threads
@@ -57,7 +57,7 @@ def test_what_was_told_before_attaching_is_handled_after(run: Run) -> None:
 
 def test_a_poller_is_attached_once(run: Run) -> None:
     async def main(stage: Stage) -> None:
-        with pytest.raises(LoopStopped, match="attached already"):
+        with pytest.raises(AlreadyAttached, match="attached already"):
             stage.poller.attach()
         said: list[object] = []
         stage.spawn(take_down, said).tell("m")
@@ -70,7 +70,7 @@ def test_a_poller_is_attached_once(run: Run) -> None:
 def test_a_loop_is_attached_by_one_poller_at_a_time(run: Run) -> None:
     async def main(stage: Stage) -> None:
         second = Poller(stage.loop)
-        with pytest.raises(GreenroomError):
+        with pytest.raises(AlreadyAttached):
             second.attach()
         second.detach()  # it holds nothing, so it takes nothing away
         said: list[object] = []

@@ -100,11 +100,11 @@ def test_an_fd_that_cannot_be_watched_is_an_error_to_the_caller_alone(
 ) -> None:  # J12
     (tmp_path / "file").touch()
     file = os.open(tmp_path / "file", os.O_RDONLY)
-    closed = os.dup(file)
-    os.close(closed)
-    fd = {"negative": -1, "closed": closed, "a file": file}[kind]
 
     async def main(stage: Stage) -> None:
+        closed = os.dup(file)  # only now, or the event loop itself would get the number again
+        os.close(closed)
+        fd = {"negative": -1, "closed": closed, "a file": file}[kind]
         on_readable = None if way == "writable" else print
         on_writable = None if way == "readable" else print
         for _ in range(2):  # the second time as well: nothing of the first is left

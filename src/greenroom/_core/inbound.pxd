@@ -27,6 +27,7 @@ cdef class Inbound:
     cpdef notify(self, Cell cell, object notice)
     cpdef order(self, Cell cell, object action)
     cdef _append(self, tuple entry)
+    cdef _end_sleep(self)
     cdef bint _reserve(self, Cell cell, object lane) except? True
     @cython.locals(parked=Parked)
     cdef tuple _park(self, Cell cell, object lane, object message, object sender)

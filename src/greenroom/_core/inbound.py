@@ -84,7 +84,7 @@ class Inbound:
         # Rejected and dropped messages by cell, until the loop's thread adds them to the cell's own counters.
         self._refused: dict[Cell, list[int]] = {}
         self.closed = False
-        # Invariant: sleeping iff nothing is in _brought and the loop's thread waits for something to happen
+        # Invariant: sleeping iff nothing is waiting here and the loop's thread waits for something to happen
         self.sleeping = False
         self.rouse: Callable[[], object] | None = None
 
@@ -150,6 +150,9 @@ class Inbound:
 
     def _append(self, entry: tuple[Cell, Any, Any, Any]) -> None:
         self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between
+        self._end_sleep()
+
+    def _end_sleep(self) -> None:
         if self.sleeping:
             self.sleeping = False
             self.rouse()  # type: ignore[misc]
@@ -181,6 +184,7 @@ class Inbound:
     def _count_refused(self, cell: Cell, rejected: bool) -> None:
         counts = self._refused.setdefault(cell, [0, 0])
         counts[0 if rejected else 1] += 1
+        self._end_sleep()  # the loop has something to count
 
     def promise(self, cell: Cell, lane: Lane) -> bool:
         """Keep room in `lane` for a message of the loop's own thread, while a user's code runs; False when full."""
@@ -290,7 +294,7 @@ class Inbound:
     def fall_asleep(self) -> bool:
         """Ask to be roused by the next to bring something; False when something is here already."""
         with self._lock:
-            if self._brought:
+            if self.waiting():
                 return False
             self.sleeping = True
             return True

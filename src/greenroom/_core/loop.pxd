@@ -26,7 +26,7 @@ cdef class Loop:
     cdef readonly Visits visits
     cdef readonly bint closed
     cdef readonly unsigned long long ended_sent, ended_handled
-    cdef bint _ticking
+    cdef readonly bint ticking
 
     cpdef double now(self) except? -1.0
     cpdef adopt(self)

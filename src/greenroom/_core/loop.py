@@ -36,7 +36,6 @@ class Loop:
     """The scheduler of one thread. Everything but `Cell.tell`, `post`, `notify` and `order` belongs to that thread."""
 
     __slots__ = (
-        "_ticking",
         "clock",
         "closed",
         "door",
@@ -49,6 +48,7 @@ class Loop:
         "pace",
         "runq",
         "table",
+        "ticking",
         "timers",
         "visits",
     )
@@ -78,7 +78,7 @@ class Loop:
         # What cells that have ended were sent, and had handled by then.
         self.ended_sent = 0
         self.ended_handled = 0
-        self._ticking = False
+        self.ticking = False
 
     def now(self) -> float:
         """The time, by the loop's clock."""
@@ -86,7 +86,7 @@ class Loop:
 
     def adopt(self) -> None:
         """Make the calling thread the loop's own; nothing may be under way on the old one."""
-        if self._ticking:
+        if self.ticking:
             raise WrongThread("a loop in the middle of a tick")
         self.runq.thread = get_ident()
 
@@ -118,10 +118,10 @@ class Loop:
         self.cancel_timers(cell)
         self.door.clear(cell, why)
         if cell.task is not None:
-            if self.visits.stepper.aio is None:
-                self.visits.abandon(cell)
-            else:
+            if self.visits.stepper.aio is not None:
                 cell.task.cancel()
+            elif self.visits.hand is not cell:  # else it is running, and ends by itself
+                self.visits.abandon(cell)
         self.table.remove(cell)
         self._close_account(cell)
 
@@ -169,9 +169,9 @@ class Loop:
     def tick(self) -> None:
         """Take in what has come, and visit cells until the budgets are spent or nobody is runnable."""
         self._require_own_thread("tick()")
-        if self._ticking:
+        if self.ticking:
             raise InternalError("a tick was begun inside a tick: please report what called it")
-        self._ticking = True
+        self.ticking = True
         try:
             now = self.pace.begin()
             if self.inbound.waiting():
@@ -180,7 +180,7 @@ class Loop:
                 self._fire_due(now)
             self.visits.make(now)
         finally:
-            self._ticking = False
+            self.ticking = False
 
     def _fire_due(self, now: float) -> None:
         fired = 0

@@ -14,13 +14,15 @@ from contextvars import Context
 from math import inf
 from typing import Any
 
+from greenroom._core.fds import Watches
 from greenroom._core.loop import Loop
 from greenroom.clock import ManualClock
-from greenroom.errors import LoopStopped, TooManyWatches, WatchError
+from greenroom.errors import AlreadyAttached, LoopStopped, WaitsForItself
 
 __all__ = ["Poller"]
 
-_BARE = Context()  # where ticks run, so that asyncio need not copy a context for each
+_LONGEST_SLEEP = 3600.0
+"""Seconds: event loops differ in how far ahead they can look."""
 
 
 class Poller:
@@ -33,17 +35,20 @@ class Poller:
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
         self._idle: list[asyncio.Future[None]] = []
-        self._watched: dict[int, list[Callable[[], object] | None]] = {}
+        self._watches: Watches | None = None
+        # Where ticks run, so that asyncio need not copy a context for each.
+        self._context = Context()
 
     def attach(self, aio: asyncio.AbstractEventLoop | None = None) -> None:
         """Let the loop run on the calling thread, inside `aio` (by default the running one)."""
-        if self._aio is not None:
-            raise LoopStopped("this poller is attached already")
-        if self.loop.closed:
-            raise LoopStopped("a closed loop cannot run again: make a new one")
-        self._aio = asyncio.get_running_loop() if aio is None else aio
         loop = self.loop
+        if loop.runq.rouse is not None:
+            raise AlreadyAttached("this loop is attached already: detach it first")
+        if loop.closed:
+            raise LoopStopped("a closed loop cannot run again: make a new one")
         loop.adopt()
+        self._aio = asyncio.get_running_loop() if aio is None else aio
+        self._watches = Watches(self._aio, loop.limits.max_io_watches)
         loop.visits.stepper.aio = self._aio
         loop.inbound.rouse = self._rouse_from_outside
         loop.runq.rouse = self._tick_soon
@@ -59,12 +64,14 @@ class Poller:
         loop = self.loop
         loop.inbound.wake()
         loop.runq.asleep = False
+        loop.visits.stepper.leave()
         loop.visits.stepper.aio = None
         loop.inbound.rouse = loop.runq.rouse = None
         if isinstance(loop.clock, ManualClock):
             loop.clock.leave(self)
-        for fd in list(self._watched):
-            self.unwatch(fd)
+        if self._watches is not None:
+            self._watches.close()
+            self._watches = None
         self._cancel_handles()
         self._aio = None
         self._tell_idle()
@@ -75,18 +82,18 @@ class Poller:
                 handle.cancel()
         self._soon = self._later = None
 
-    # Ticks
-
     def _tick_soon(self) -> None:
         """Ask asyncio for a tick, behind what it has ready."""
-        if self._soon is None and self._aio is not None:
-            self._soon = self._aio.call_soon(self._tick, context=_BARE)
+        if self._soon is None and self._aio is not None and not self._aio.is_closed():
+            self._soon = self._aio.call_soon(self._tick, context=self._context)
 
     def _rouse_from_outside(self) -> None:
         """Another thread brought something while this one slept: the one write that ends a sleep."""
         aio = self._aio
         if aio is not None:
-            aio.call_soon_threadsafe(self._tick_now, context=_BARE)
+            # An asyncio loop that was closed before we were detached has no more ticks for us: the message waits.
+            with suppress(RuntimeError):
+                aio.call_soon_threadsafe(self._tick_now, context=self._context)
 
     def _tick_now(self) -> None:
         if self._aio is not None and self._soon is None:
@@ -114,13 +121,14 @@ class Poller:
         moment = loop.visits.trim_at if deadline is None else min(deadline, loop.visits.trim_at)
         if moment < inf and not isinstance(loop.clock, ManualClock):
             aio: Any = self._aio
-            self._later = aio.call_later(max(0.0, moment - loop.now()), self._tick, context=_BARE)
+            delay = min(max(0.0, moment - loop.now()), _LONGEST_SLEEP)
+            self._later = aio.call_later(delay, self._tick, context=self._context)
         self._tell_idle()
 
-    # Waiting, and a clock that is moved by hand
-
     async def idle(self) -> None:
-        """Return when nothing is runnable, brought or due at the present time."""
+        """Return when nothing is runnable, brought or due at the present time; suspended handlers may remain."""
+        if self.loop.ticking:
+            raise WaitsForItself("a handler waits for its own loop to be idle, which it is not before the handler ends")
         while not self.is_idle():
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
@@ -145,39 +153,14 @@ class Poller:
         if self.loop.runq.asleep and self.loop.has_work():
             self.loop.runq.wake()
 
-    # File descriptors
-
     def watch(
         self, fd: int, on_readable: Callable[[], object] | None, on_writable: Callable[[], object] | None
     ) -> None:
         """Call back when `fd` can be read or written. A callback sends a message; it does no work of its own."""
-        aio: Any = self._aio
-        if aio is None:
+        if self._watches is None:
             raise LoopStopped("a poller that is not attached cannot watch an fd")
-        if fd < 0:
-            raise WatchError(fd, "it must be the number of an open file descriptor")
-        if fd in self._watched:
-            raise WatchError(fd, "it is watched already; unwatch it first")
-        limit = self.loop.limits.max_io_watches
-        if len(self._watched) >= limit:
-            raise TooManyWatches(limit)
-        self._watched[fd] = [on_readable, on_writable]
-        try:
-            if on_readable is not None:
-                aio.add_reader(fd, on_readable)
-            if on_writable is not None:
-                aio.add_writer(fd, on_writable)
-        except (OSError, ValueError, RuntimeError) as exc:
-            self.unwatch(fd)
-            raise WatchError(fd, f"{exc}: is it open, and something the system can wait for?") from exc
+        self._watches.add(fd, on_readable, on_writable)
 
     def unwatch(self, fd: int) -> bool:
         """Watch `fd` no more; False when it was not watched."""
-        if self._watched.pop(fd, None) is None:
-            return False
-        aio: Any = self._aio
-        for remove in (aio.remove_reader, aio.remove_writer):
-            # A descriptor closed behind our back is one the system has forgotten already.
-            with suppress(OSError, ValueError, RuntimeError):
-                remove(fd)
-        return True
+        return self._watches is not None and self._watches.remove(fd)

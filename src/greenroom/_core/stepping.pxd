@@ -30,7 +30,7 @@ cdef inline object c_send(object coro, object context):
 
 cdef bint COMPILED
 cdef int PENDING, FINISHED, FAILED, CANCELLED
-cdef object getweakrefcount, _BARE, _enter_task, _leave_task
+cdef object getweakrefcount, _enter_task, _leave_task
 cdef Py_ssize_t LENT
 
 cdef object send(object coro, object context)
@@ -42,7 +42,7 @@ cdef object throw(object coro, object context, object exc)
 @cython.final
 cdef class Stepper:
     cdef public object aio
-    cdef readonly object resume
+    cdef readonly object bare, resume
     cdef HandlerTask _entered, _spare
     cdef object _outer
     cdef _enter(self, HandlerTask task)
@@ -54,8 +54,8 @@ cdef class Stepper:
 @cython.final
 cdef class HandlerTask:
     cdef Stepper _stepper
-    cdef object _cell, _coro, _context, _inject, _cancel_message, _result, _exception
-    cdef readonly object _waiter
+    cdef object _aio, _cell, _coro, _context, _inject, _result, _exception
+    cdef readonly object _waiter, _cancel_message
     cdef public int kind
     cdef public object message, sender
     cdef public bint _must_cancel, _asyncio_future_blocking
@@ -63,6 +63,7 @@ cdef class HandlerTask:
     cdef list _callbacks
     cdef object __weakref__
     cdef _suspend(self, object future)
-    cdef object _cancelled_error(self)
+    cpdef object _make_cancelled_error(self)
+    cdef _return(self, object result)
     cdef _fail(self, object exc)
     cdef _finish(self, int state, object result, object exc)

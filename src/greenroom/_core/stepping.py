@@ -34,8 +34,6 @@ FINISHED = 1
 FAILED = 2
 CANCELLED = 3
 
-_BARE = Context()  # where our own callbacks run, so that asyncio need not copy a context for each
-
 
 class Yielded:
     """What a coroutine yielded, as opposed to what it returned."""
@@ -78,10 +76,13 @@ def is_kept(task: HandlerTask) -> bool:
 class Stepper:
     """Steps the coroutines of one loop, as the current task of `aio`, its asyncio loop."""
 
-    __slots__ = ("_entered", "_outer", "_spare", "aio", "resume")
+    __slots__ = ("_entered", "_outer", "_spare", "aio", "bare", "resume")
 
     def __init__(self, resume: Callable[[Any], object]) -> None:
         self.aio: Any = None
+        # Where our own callbacks run, so that asyncio need not copy a context for each. Not shared with other loops: a
+        # context is entered by one thread at a time.
+        self.bare = Context()
         # Called with the cell whose suspended coroutine can go on.
         self.resume = resume
         # Invariant: _entered is asyncio's current task of aio, or None and we have not touched that
@@ -123,9 +124,11 @@ class Stepper:
             self._enter(task)
         context = cell.context
         if context is None:
-            context = cell.context = copy_context()
+            context = cell.context = Context()
         task._coro = coro
+        task._cell = cell
         task._context = context
+        task._aio = self.aio
         try:
             out = send(coro, context)
         except BaseException as exc:
@@ -134,15 +137,14 @@ class Stepper:
             raise
         if type(out) is Yielded:
             self._spare = None
-            task._cell = cell
             cell.task = task
             task._suspend(out.value)
             return SUSPENDED
         if task._cancels > 0 or task._callbacks is not None or is_kept(task):
             self._spare = None
-            task._finish(FINISHED, out, None)
+            task._return(out)
         else:
-            task._coro = None
+            task._coro = task._cell = None
         return out
 
     def step(self, task: HandlerTask) -> object:
@@ -151,7 +153,7 @@ class Stepper:
         task._inject = None
         if task._must_cancel:
             if not isinstance(exc, CancelledError):
-                exc = task._cancelled_error()
+                exc = task._make_cancelled_error()
             task._must_cancel = False
         task._waiter = None
         self._enter(task)
@@ -167,7 +169,7 @@ class Stepper:
             task._suspend(out.value)
             return SUSPENDED
         task._cell.task = None
-        task._finish(FINISHED, out, None)
+        task._return(out)
         return out
 
 
@@ -176,6 +178,7 @@ class HandlerTask:
 
     __slots__ = (
         "__weakref__",
+        "_aio",
         "_asyncio_future_blocking",
         "_callbacks",
         "_cancel_message",
@@ -197,6 +200,7 @@ class HandlerTask:
 
     def __init__(self, stepper: Stepper) -> None:
         self._stepper = stepper
+        self._aio: Any = stepper.aio
         self._cell: Any = None
         # What is in hand while the coroutine is suspended; the loop's own.
         self.kind = 0
@@ -215,7 +219,8 @@ class HandlerTask:
         self._callbacks: list[tuple[Callable[[Any], object], Context]] | None = None
         self._asyncio_future_blocking = False
 
-    # anyio looks at these two to see whether a cancellation has been delivered.
+    # asyncio's own helpers and anyio look at some of a task's private names: `_fut_waiter`, `_must_cancel`,
+    # `_cancel_message` and `_make_cancelled_error`.
     @property
     def _fut_waiter(self) -> Any:
         return self._waiter
@@ -226,7 +231,7 @@ class HandlerTask:
 
     def get_loop(self) -> Any:
         """The asyncio loop it runs on."""
-        return self._stepper.aio
+        return self._aio
 
     def get_coro(self) -> Any:
         """The handler's coroutine."""
@@ -300,7 +305,7 @@ class HandlerTask:
         """Have `fn(self)` called by asyncio when the handler has ended."""
         where = copy_context() if context is None else context
         if self._state != PENDING:
-            self._stepper.aio.call_soon(fn, self, context=where)
+            self._aio.call_soon(fn, self, context=where)
         elif self._callbacks is None:
             self._callbacks = [(fn, where)]
         else:
@@ -333,7 +338,7 @@ class HandlerTask:
         if blocking:
             future._asyncio_future_blocking = False
         if blocking and future is not self and aio is not None and future.get_loop() is aio:
-            future.add_done_callback(self._wake_up, context=_BARE)
+            future.add_done_callback(self._wake_up, context=self._stepper.bare)
             self._waiter = future
             if self._must_cancel and future.cancel(msg=self._cancel_message):
                 self._must_cancel = False
@@ -369,8 +374,15 @@ class HandlerTask:
         finally:
             self._fail(CancelledError("abandoned"))
 
-    def _cancelled_error(self) -> CancelledError:
+    def _make_cancelled_error(self) -> CancelledError:
         return CancelledError() if self._cancel_message is None else CancelledError(self._cancel_message)
+
+    def _return(self, result: object) -> None:
+        """End with `result`, unless a cancellation came too late to be raised: who awaits the task gets that."""
+        if self._must_cancel:
+            self._finish(CANCELLED, None, self._make_cancelled_error())
+        else:
+            self._finish(FINISHED, result, None)
 
     def _fail(self, exc: BaseException) -> None:
         self._finish(CANCELLED if isinstance(exc, CancelledError) else FAILED, None, exc)
@@ -380,9 +392,9 @@ class HandlerTask:
         self._result = result
         self._exception = exc
         callbacks, self._callbacks = self._callbacks, None
-        if callbacks and self._stepper.aio is not None:
+        if callbacks and not self._aio.is_closed():
             for fn, context in callbacks:
-                self._stepper.aio.call_soon(fn, self, context=context)
+                self._aio.call_soon(fn, self, context=context)
 
 
 def _references_while_lent() -> int:

@@ -23,8 +23,8 @@ from greenroom.errors import TooManyTimers, WrongThread
 __all__ = ["Timer", "Timers"]
 
 BUCKETS_PER_SECOND = 128.0
-LONGEST_DELAY: float = 1e11
-"""Three thousand years, in seconds: beyond it, bucket numbers would not fit."""
+LONGEST_DELAY: float = 1e12
+"""Thirty thousand years, in seconds: beyond it, bucket numbers would not fit."""
 SHORTEST_INTERVAL: float = 1e-6
 
 NEW = 0
