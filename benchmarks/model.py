@@ -111,7 +111,7 @@ class Row:
     unit: Unit
     ours: Program | None
     comparisons: tuple[Comparison, ...]
-    rounds: int = 5
+    rounds: int = 7
     quick_rounds: int = 2
     build: Build = Build.COMPILED
 

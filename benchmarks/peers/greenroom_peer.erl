@@ -73,17 +73,17 @@ await(N) -> receive over -> await(N - 1) end.
 
 flood(N) ->
     Referee = self(),
-    Sink = spawn_link(fun() -> sink(N, Referee) end),
+    Sink = spawn_link(fun() -> sink(Referee) end),
     fun() ->
         spawn_link(fun() -> pour(Sink, N) end),
         receive over -> N end
     end.
 
-pour(_, 0) -> ok;
+pour(Sink, 0) -> Sink ! last;
 pour(Sink, N) -> Sink ! N, pour(Sink, N - 1).
 
-sink(0, Referee) -> Referee ! over;
-sink(N, Referee) -> receive _ -> sink(N - 1, Referee) end.
+%% Does nothing with what reaches it.
+sink(Referee) -> receive last -> Referee ! over; _ -> sink(Referee) end.
 
 %% Spawned and told in batches; a process ends after its one message.
 spawn_and_stop(N) ->

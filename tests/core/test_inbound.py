@@ -200,18 +200,18 @@ def test_a_promise_is_kept_though_others_send_while_the_loop_takes_in_to_a_lane(
     refused: list[object] = []
 
     class Busybody(Letters):
-        def dead_letter(self, dead: Cell, message: object, sender: object, why: str) -> None:
-            super().dead_letter(dead, message, sender, why)
+        def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+            super().dead_letter(cell, message, sender, why)
             if message == "to the dead":
-                worker.do(tell_all, cell, [3, 4], lane, refused)
+                worker.do(tell_all, living, [3, 4], lane, refused)
 
     letters = Busybody()
     loop = Loop(None, ManualClock(), letters)
     gone = loop.spawn(list.append, heard)
-    cell = loop.spawn(list.append, heard, bounded(2))
+    living = loop.spawn(list.append, heard, bounded(2))
     loop.retire(gone)
     worker.do(gone.tell, "to the dead")
-    worker.do(tell_all, cell, [1, 2], lane, refused)
+    worker.do(tell_all, living, [1, 2], lane, refused)
     loop.run_until_idle()
     assert letters.dead == ["to the dead"]
     assert heard[:2] == [1, 2]

@@ -33,7 +33,7 @@ class Recorder(Slip):
 
 def test_a_plain_slip_wants_its_message_and_listens_to_nothing() -> None:
     slip = Slip()
-    assert slip.sender is None
+    assert slip.shown_sender() is None
     assert slip.live() is True
     slip.settle("result")
     slip.fail(ValueError())
@@ -42,11 +42,10 @@ def test_a_plain_slip_wants_its_message_and_listens_to_nothing() -> None:
 
 def test_a_slip_of_ones_own_may_show_a_sender() -> None:
     class Signed(Slip):
-        @property
-        def sender(self) -> object:
+        def shown_sender(self) -> object:
             return "the signer"
 
-    assert Signed().sender == "the signer"
+    assert Signed().shown_sender() == "the signer"
 
 
 def test_the_mark_of_a_notice_is_a_slip_and_reads_as_what_it_is() -> None:

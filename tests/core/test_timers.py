@@ -57,7 +57,7 @@ class Stage:
 
 def sender_in_hand(loop: Loop) -> object:
     sender: Any = loop.visits.sender
-    return sender.sender
+    return sender.shown_sender()
 
 
 @pytest.fixture

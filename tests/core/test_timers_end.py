@@ -135,13 +135,11 @@ def test_mass_cancellation_leaves_nothing_behind(stage: Stage) -> None:
     ghosts = [weakref.ref(message) for message in messages]
     messages.clear()
     assert stage.loop.timers.count == 5000
-    for timer in timers[::2] + timers[1::2]:
-        assert timer.cancel()
+    assert all(timer.cancel() for timer in timers[::2] + timers[1::2])
     gc.collect()
     assert [ghost for ghost in ghosts if ghost() is not None] == []  # though the timers are still held
     assert (stage.loop.timers.count, stage.loop.timers.next_deadline()) == (0, None)
     timers.clear()
-    del timer
     gc.collect()
     assert sum(type(thing) is Timer for thing in gc.get_objects()) == alive_before
 

@@ -30,8 +30,6 @@ cdef class Cell(Mailbox):
     cdef object __weakref__
     cpdef set_up(self, object loop, RunQueue runq, object handler, object subject, object config)
     cpdef str name(self)
-    @cython.locals(runq=RunQueue, mine=bint, tail=int)
-    cpdef tell(self, object message, object sender=*, object lane=*)
     cpdef post(self, object message, Slip slip, object lane=*)
     cpdef notify(self, object notice)
     cpdef order(self, object action)

@@ -1,5 +1,6 @@
 import cython
-from greenroom._core.ring cimport put_slot, take_slot
+from cpython.ref cimport PyObject
+from greenroom._core.ring cimport greenroom_put, greenroom_take
 
 cdef bint COMPILED
 
@@ -18,3 +19,9 @@ cdef class RunQueue:
     cpdef _bring_forward(self, Py_ssize_t position)
     @cython.locals(old=list, new=list)
     cdef _grow(self)
+
+cdef inline object take_cell(RunQueue runq, Py_ssize_t index):
+    return greenroom_take(<PyObject *>runq.buf, index)
+
+cdef inline void put_cell(RunQueue runq, Py_ssize_t index, object cell):
+    greenroom_put(<PyObject *>runq.buf, index, cell)

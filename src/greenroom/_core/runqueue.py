@@ -42,7 +42,7 @@ class RunQueue:
         while self.count > self.mask:
             self._grow()
         if COMPILED:
-            put_slot(self.buf, (self.head + self.count) & self.mask, cell)
+            put_cell(self, (self.head + self.count) & self.mask, cell)
         else:
             self.buf[(self.head + self.count) & self.mask] = cell
         self.count += 1
@@ -62,7 +62,7 @@ class RunQueue:
         self.head = (head + 1) & self.mask
         self.count -= 1
         if COMPILED:
-            return take_slot(self.buf, head)
+            return take_cell(self, head)
         cell = self.buf[head]
         self.buf[head] = None
         return cell

@@ -1,4 +1,5 @@
 cdef class Slip:
+    cpdef object shown_sender(self)
     cpdef bint live(self)
     cpdef settle(self, object result)
     cpdef fail(self, object cause)

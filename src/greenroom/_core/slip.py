@@ -18,9 +18,8 @@ class Slip:
     # No fields: a subclass chooses its own, and whether the garbage collector has to follow them.
     __slots__ = ()
 
-    @property
-    def sender(self) -> object:
-        """Who is shown as the message's sender."""
+    def shown_sender(self) -> object:
+        """Who is shown as the message's sender: nobody, unless a subclass knows better."""
         return None
 
     def live(self) -> bool:

@@ -18,7 +18,8 @@ cdef class Timer(Slip):
     cdef readonly double interval
     cdef readonly bint fixed_rate
     cdef readonly unsigned long long skipped
-    cdef readonly object sender, target, message, owner
+    cdef readonly object target, message, owner
+    cdef object _sender
     cdef Timers timers
     cdef int _state
     cdef Py_ssize_t _position

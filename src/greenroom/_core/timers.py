@@ -48,13 +48,13 @@ class Timer(Slip):
         "_next",
         "_position",
         "_previous",
+        "_sender",
         "_state",
         "deadline",
         "fixed_rate",
         "interval",
         "message",
         "owner",
-        "sender",
         "skipped",
         "target",
         "timers",
@@ -73,9 +73,9 @@ class Timer(Slip):
         """What `__init__` would do; `Loop.start_timer` makes timers without one, which is 200 ns faster."""
         if COMPILED:
             untrack(self)
-        self.sender: object = None if owner is None else owner.ref
+        self._sender: object = None if owner is None else owner.ref
         self.timers = timers
-        self.target = target
+        self.target: Any = target
         self.message = message
         self.interval = interval
         self.fixed_rate = fixed_rate
@@ -114,6 +114,10 @@ class Timer(Slip):
             self.timers.remove(self)
         self._end()
         return True
+
+    def shown_sender(self) -> object:
+        """The ref of the timer's owner: a tick is a message of its own."""
+        return self._sender
 
     def live(self) -> bool:
         """Whether its queued tick is still wanted."""
@@ -164,7 +168,7 @@ class Timer(Slip):
             else:
                 owner.timers = self._next
             self._next = self._previous = self.owner = None
-        self.target = self.message = self.sender = None
+        self.target = self.message = self._sender = None
 
 
 class Bucket:

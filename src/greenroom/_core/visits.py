@@ -156,8 +156,8 @@ class Visits:
                     break
                 head = cell.head
                 if COMPILED:
-                    message = take_slot(cell.buf, head)
-                    sender = take_slot(cell.buf, head + 1)
+                    message = take_slot(cell, head)
+                    sender = take_slot(cell, head + 1)
                 else:
                     buf = cell.buf
                     message = buf[head]  # type: ignore[index]
