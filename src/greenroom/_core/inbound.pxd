@@ -1,6 +1,7 @@
 import cython
 from greenroom._core.cell cimport Cell
 from greenroom._core.door cimport Door
+from greenroom._core.gate cimport Gate
 
 cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _PARKED
 
@@ -14,7 +15,7 @@ cdef class Parked:
 @cython.final
 cdef class Inbound:
     cdef Door _door
-    cdef object _lock, _acquire, _release
+    cdef Gate _lock
     cdef list _brought
     cdef dict _reserved, _parked, _refused
     cdef readonly bint closed, sleeping
@@ -28,6 +29,7 @@ cdef class Inbound:
     cpdef order(self, Cell cell, object action)
     cdef _append(self, tuple entry)
     cdef _end_sleep(self)
+    cdef bint _is_first_to_rouse(self) except? True
     cdef bint _reserve(self, Cell cell, object lane) except? True
     @cython.locals(parked=Parked)
     cdef tuple _park(self, Cell cell, object lane, object message, object sender)

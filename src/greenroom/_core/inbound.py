@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from threading import RLock
 from typing import Any
 
 from greenroom._core.cell import Cell
 from greenroom._core.door import Door
+from greenroom._core.gate import Gate
 from greenroom._core.slip import NOTICE
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, Overflow
@@ -52,16 +52,14 @@ class Parked:
 
 
 class Inbound:
-    """The door for foreign threads. Every field is read and written under `_lock`, but for `waiting`."""
+    """The door for foreign threads. Every field is written under `_lock`."""
 
     __slots__ = (
-        "_acquire",
         "_brought",
         "_door",
         "_lock",
         "_parked",
         "_refused",
-        "_release",
         "_reserved",
         "closed",
         "rouse",
@@ -70,10 +68,7 @@ class Inbound:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._lock = RLock()
-        # The hot path calls these two directly: a `with` looks both up each time, which costs 100 ns.
-        self._acquire = self._lock.acquire
-        self._release = self._lock.release
+        self._lock = Gate()
         # In order of arrival, flat: cell, lane, message, sender, cell, lane, ...  A tuple for each would be one more
         # object for the garbage collector to follow.
         self._brought: list[Any] = []
@@ -84,7 +79,7 @@ class Inbound:
         # Rejected and dropped messages by cell, until the loop's thread adds them to the cell's own counters.
         self._refused: dict[Cell, list[int]] = {}
         self.closed = False
-        # Invariant: sleeping iff nothing is waiting here and the loop's thread waits for something to happen
+        # Invariant: sleeping only while the loop's thread waits for something to happen, and nobody has roused it
         self.sleeping = False
         self.rouse: Callable[[], object] | None = None
 
@@ -100,7 +95,7 @@ class Inbound:
         policy = cell.config.overflow
         displaced = None
         admitted = True
-        self._acquire()
+        self._lock.enter()
         try:
             stopped = self.closed
             if stopped:
@@ -115,7 +110,8 @@ class Inbound:
                 admitted = False
                 self._count_refused(cell, policy is _REJECT)
         finally:
-            self._release()
+            self._lock.leave()
+        self._end_sleep()
         if stopped:
             self._door.tell_dead_letter(cell, message, sender, "loop stopped")
         elif not admitted:
@@ -141,21 +137,31 @@ class Inbound:
                 self._append((cell, _DATA, _PARKED, None))
             else:
                 self._append((cell, _NOTICE, notice, None))
+        self._end_sleep()
 
     def order(self, cell: Cell, action: Callable[[Cell], object]) -> None:
         """Order `action(cell)` from a foreign thread."""
         with self._lock:
             if not self.closed:
                 self._append((cell, _ORDER, action, None))
+        self._end_sleep()
 
     def _append(self, entry: tuple[Cell, Any, Any, Any]) -> None:
         self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between
-        self._end_sleep()
 
     def _end_sleep(self) -> None:
-        if self.sleeping:
-            self.sleeping = False
-            self.rouse()  # type: ignore[misc]
+        """Rouse the loop if it sleeps. Outside the lock: rousing gives up the GIL, and others would queue up behind."""
+        if self.sleeping and self._is_first_to_rouse():
+            rouse = self.rouse
+            if rouse is not None:
+                rouse()
+
+    def _is_first_to_rouse(self) -> bool:
+        with self._lock:
+            first = self.sleeping and self.waiting()
+            if first:
+                self.sleeping = False
+            return first
 
     def _reserve(self, cell: Cell, lane: Lane) -> bool:
         """Promise room for one message, if there is any."""
@@ -184,7 +190,6 @@ class Inbound:
     def _count_refused(self, cell: Cell, rejected: bool) -> None:
         counts = self._refused.setdefault(cell, [0, 0])
         counts[0 if rejected else 1] += 1
-        self._end_sleep()  # the loop has something to count
 
     def promise(self, cell: Cell, lane: Lane) -> bool:
         """Keep room in `lane` for a message of the loop's own thread, while a user's code runs; False when full."""
