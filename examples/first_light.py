@@ -1,7 +1,4 @@
-"""First light: what the core loop does, a few seconds for each act, and where every message went.
-
-Run it with `make demo`, or `python examples/first_light.py [seconds per act]` where greenroom is installed.
-"""
+"""First light: what the core loop does, in five acts of a few seconds, and where every message went (`make demo`)."""
 
 import asyncio
 import logging
@@ -54,15 +51,16 @@ class Stage:
 
     async def watch(self, title: str, measure: Callable[[], int], unit: str) -> None:
         """Show how fast `measure()` grows, for the length of an act."""
-        began, first = time.monotonic(), measure()
-        while (elapsed := time.monotonic() - began) < self.seconds:
+        began, first, live = time.monotonic(), measure(), sys.stdout.isatty()
+        while True:
             await asyncio.sleep(0.1)
-            if sys.stdout.isatty():
-                print(
-                    f"\r{title:<56}{(measure() - first) / max(elapsed, 0.1):>12,.0f} {unit}/s", end="\x1b[K", flush=True
-                )
-        rate = (measure() - first) / (time.monotonic() - began)
-        print("\r" * sys.stdout.isatty() + f"{title:<56}{rate:>12,.0f} {unit}/s", flush=True)
+            elapsed = time.monotonic() - began
+            line = f"{title:<56}{(measure() - first) / elapsed:>12,.0f} {unit}/s"
+            if elapsed >= self.seconds:
+                break
+            if live:
+                print(f"\r{line}", end="\x1b[K", flush=True)
+        print(f"\r{line}" if live else line, flush=True)
 
 
 async def tokens(stage: Stage) -> None:
@@ -120,17 +118,16 @@ async def foreign_threads(stage: Stage) -> None:
 
 async def failure(stage: Stage) -> None:
     meter, bystander = Meter(), Meter()
-    fragile, steady = stage.loop.spawn(Meter.receive, meter), stage.loop.spawn(Meter.receive, bystander)
+    fragile, steady = (stage.loop.spawn(Meter.receive, one) for one in (meter, bystander))
     for message in ("a", "b", "trip", "never handled", "nor this"):
         fragile.tell(message)
-        steady.tell("urgent", lane=Lane.CONTROL)
+        steady.tell("go on", lane=Lane.CONTROL)
     await stage.poller.idle()
     print(f"An actor failed on its {meter.seen}rd message; its neighbour handled all {bystander.seen} of its own.")
 
 
 async def perform(seconds: float) -> bool:
-    build = "compiled" if greenroom.COMPILED else "plain Python"
-    print(f"Greenroom's core loop ({build}), in five acts")
+    print(f"Greenroom's core loop ({'compiled' if greenroom.COMPILED else 'plain Python'}), in five acts")
     stage = Stage(seconds)
     stage.poller.attach()
     acts: list[Callable[[Stage], Awaitable[None]]] = [tokens, sleepers, timers, foreign_threads, failure]
@@ -149,5 +146,4 @@ async def perform(seconds: float) -> bool:
 
 if __name__ == "__main__":
     logging.getLogger("greenroom").setLevel(logging.CRITICAL)  # the failure is part of the show
-    balanced = asyncio.run(perform(float(sys.argv[1]) if len(sys.argv) > 1 else 2.0))
-    sys.exit(0 if balanced else 1)
+    sys.exit(not asyncio.run(perform(float(sys.argv[1]) if len(sys.argv) > 1 else 2.0)))
