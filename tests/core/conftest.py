@@ -2,15 +2,18 @@
 
 `run(main)` runs `main(stage)` on either event loop within a deadline, and afterwards holds the loop to what is always
 true: nothing was raised into asyncio, every message is in exactly one column, nobody's task is left as the current one.
+
+`loop` is a loop on its own, on a `clock` moved by hand, with its `host`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,8 +24,9 @@ from greenroom._core.host import Host
 from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
-from greenroom.clock import Clock
+from greenroom.clock import Clock, ManualClock
 from greenroom.lanes import Lane, MailboxConfig
+from tests.core.hosts import Letters, Recorder
 
 DEADLINE = 20.0
 """Seconds a test may wait for anything. Never reached unless something is wrong."""
@@ -220,3 +224,38 @@ def threads() -> Any:
     made = Threads()
     yield made
     made.join()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two connected sockets, of which the first does not block."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        yield ours, theirs
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def host() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def loop(clock: ManualClock, host: Recorder) -> Loop:
+    return Loop(None, clock, host)
+
+
+@pytest.fixture
+def letters() -> Letters:
+    return Letters()
+
+
+@pytest.fixture
+def heard() -> list[Any]:
+    """What handlers have heard, in order: `loop.spawn(list.append, heard)`."""
+    return []

@@ -8,53 +8,12 @@ import pytest
 
 from greenroom._core.cell import Cell
 from greenroom._core.counts import Counts, count_cell, count_loop
-from greenroom._core.host import Host
 from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig
-
-DEADLINE = 30.0
-
-
-class Recorder(Host):
-    """Lets failed cells live, and writes down what it is told."""
-
-    def __init__(self) -> None:
-        self.failures: list[tuple[Cell, object, BaseException]] = []
-        self.dead: list[object] = []
-        self.results: list[object] = []
-
-    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
-        self.failures.append((cell, message, cause))
-
-    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
-        self.dead.append(message)
-
-    def result(self, cell: Cell, result: object) -> None:
-        self.results.append(result)
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def host() -> Recorder:
-    return Recorder()
-
-
-@pytest.fixture
-def loop(clock: ManualClock, host: Recorder) -> Loop:
-    return Loop(None, clock, host)
-
-
-@pytest.fixture
-def heard() -> list[Any]:
-    return []
-
+from tests.core.hosts import Recorder
 
 # Names and senders
 

@@ -16,8 +16,7 @@ from greenroom._core.slip import Slip
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
-
-LANES = [Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA, Lane.LOG]
+from tests.core.mailboxes import LANES
 
 
 class Told(Host):

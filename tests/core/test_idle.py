@@ -5,29 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-import types
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from greenroom._core.cell import Cell
-from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
+from tests.core.props import ONE_AT_A_TIME, bare_yield
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage, Threads
-
-ONE_AT_A_TIME = Limits(max_msgs_per_actor=1, max_actors_per_tick=1)
-
-
-@types.coroutine
-def bare_yield() -> Generator[None, None, None]:
-    yield
 
 
 def when_asleep(loop: Loop, then: Callable[[], object]) -> Callable[[], None]:

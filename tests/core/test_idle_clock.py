@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-import types
-from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
 from greenroom.clock import ManualClock
 from greenroom.errors import InvalidDelay
+from tests.core.props import ONE_AT_A_TIME, bare_yield
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage
-
-ONE_AT_A_TIME = Limits(max_msgs_per_actor=1, max_actors_per_tick=1)
-
-
-@types.coroutine
-def bare_yield() -> Generator[None, None, None]:
-    yield
 
 
 def test_advancing_passes_every_deadline_in_order_and_at_its_time(run: Run) -> None:

@@ -7,49 +7,20 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.cell import Cell
 from greenroom._core.counts import count_loop
-from greenroom._core.host import Host
 from greenroom._core.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
-from greenroom.lanes import Lane, MailboxConfig, Overflow
+from greenroom.lanes import Lane, Overflow
+from tests.core.hosts import Letters
+from tests.core.mailboxes import LANES, bounded
 
 DEADLINE = 30.0
-LANES = [Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA, Lane.LOG]
-
-
-class Letters(Host):
-    def __init__(self) -> None:
-        self.dead: list[object] = []
-        self.dropped_messages: list[object] = []
-
-    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
-        self.dead.append(message)
-
-    def dropped(self, cell: Cell, message: object, sender: object, lane: object) -> None:
-        self.dropped_messages.append(message)
-
-
-@pytest.fixture
-def letters() -> Letters:
-    return Letters()
 
 
 @pytest.fixture
 def loop(letters: Letters) -> Loop:
     return Loop(None, ManualClock(), letters)
-
-
-@pytest.fixture
-def heard() -> list[object]:
-    return []
-
-
-def bounded(capacity: int, overflow: Overflow = Overflow.REJECT, priority: Callable[[Any], Any] | None = None) -> Any:
-    """Every lane holds `capacity` messages."""
-    lanes: dict[Lane, int] = {lane: capacity for lane in LANES if lane is not Lane.DATA}
-    return MailboxConfig(capacity=capacity, overflow=overflow, lanes=lanes, priority=priority)
 
 
 def race(threads: int, run: Callable[[int], object], meanwhile: Callable[[], object] | None = None) -> None:

@@ -17,46 +17,9 @@ from greenroom._core.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import InternalError, LoopStopped, TooManyActors, WrongThread
 from greenroom.lanes import Lane
+from tests.core.hosts import Recorder
 
 DEADLINE = 30.0
-
-
-class Recorder(Host):
-    """Lets failed cells live, and writes down what it is told."""
-
-    def __init__(self) -> None:
-        self.failures: list[tuple[Cell, object, BaseException]] = []
-        self.dead: list[object] = []
-        self.results: list[object] = []
-
-    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
-        self.failures.append((cell, message, cause))
-
-    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
-        self.dead.append(message)
-
-    def result(self, cell: Cell, result: object) -> None:
-        self.results.append(result)
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def host() -> Recorder:
-    return Recorder()
-
-
-@pytest.fixture
-def loop(clock: ManualClock, host: Recorder) -> Loop:
-    return Loop(None, clock, host)
-
-
-@pytest.fixture
-def heard() -> list[Any]:
-    return []
 
 
 def elsewhere(what: Callable[[], object]) -> object:

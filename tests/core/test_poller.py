@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,28 +13,13 @@ import pytest
 
 from greenroom._core.cell import Cell
 from greenroom._core.counts import count_loop
-from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
 from greenroom.errors import AlreadyAttached, LoopStopped, WrongThread
+from tests.core.props import ONE_AT_A_TIME, take_down
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage, Threads
-
-ONE_AT_A_TIME = Limits(max_msgs_per_actor=1, max_actors_per_tick=1)
-
-
-def take_down(said: list[object], message: object) -> None:
-    said.append(message)
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        yield ours, theirs
-
 
 # Attaching and detaching
 

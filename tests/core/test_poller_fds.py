@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,21 +15,10 @@ import pytest
 from greenroom._core.counts import count_loop
 from greenroom._core.limits import Limits
 from greenroom.errors import LoopStopped, TooManyWatches, WatchError
+from tests.core.props import take_down
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage
-
-
-def take_down(said: list[object], message: object) -> None:
-    said.append(message)
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        yield ours, theirs
 
 
 def test_readiness_becomes_messages_until_unwatched(run: Run, pair: tuple[socket.socket, socket.socket]) -> None:  # J12

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from greenroom._core.loop import Loop
 from greenroom._core.ring import Ring
+from tests.core.props import Straggler
 
 SMALLEST = 8  # slots; a message takes two
 KEPT = 64
@@ -171,17 +172,6 @@ class RingAgainstList(RuleBasedStateMachine):
 
 TestRingAgainstList = RingAgainstList.TestCase
 TestRingAgainstList.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-
-
-class Straggler:
-    """Garbage in a cycle: only the collector finds it, and its finalizer then does something."""
-
-    def __init__(self, last_words: Callable[[], object]) -> None:
-        self.me = self
-        self.last_words = last_words
-
-    def __del__(self) -> None:
-        self.last_words()
 
 
 @contextmanager

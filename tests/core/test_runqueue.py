@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from greenroom._core.loop import Loop
 from greenroom._core.runqueue import RunQueue
+from tests.core.props import Straggler
 
 FIRST_SIZE = 16
 
@@ -130,17 +131,6 @@ def test_a_sleeping_loop_is_roused_by_the_first_to_come_alone() -> None:
     queue.wake()
     assert roused == [2, 3]
     assert not queue.asleep
-
-
-class Straggler:
-    """Garbage in a cycle: only the collector finds it, and its finalizer then does something."""
-
-    def __init__(self, last_words: Callable[[], object]) -> None:
-        self.me = self
-        self.last_words = last_words
-
-    def __del__(self) -> None:
-        self.last_words()
 
 
 def push_while_collecting(push: Callable[[], object], last_words: Callable[[], object]) -> bool:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import types
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,28 +12,10 @@ from greenroom._core.host import Host
 from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom.errors import InternalError
+from tests.core.props import LONG, bare_yield, me, never, var
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage
-
-LONG = 3600.0
-var: contextvars.ContextVar[str] = contextvars.ContextVar("var", default="unset")
-
-
-def me() -> asyncio.Task[Any]:
-    task = asyncio.current_task()
-    assert task is not None
-    return task
-
-
-@types.coroutine
-def bare_yield(value: object = None) -> Generator[Any, Any, Any]:
-    return (yield value)
-
-
-def never() -> asyncio.Future[Any]:
-    return asyncio.get_running_loop().create_future()
-
 
 # A context for each actor
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import gc
-import types
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +14,10 @@ import anyio.to_thread
 import pytest
 
 from greenroom._core.counts import count_cell
+from tests.core.props import LONG, bare_yield, me, never, var
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage
-
-LONG = 3600.0
-var: contextvars.ContextVar[str] = contextvars.ContextVar("var", default="unset")
-
-
-def me() -> asyncio.Task[Any]:
-    task = asyncio.current_task()
-    assert task is not None
-    return task
-
-
-@types.coroutine
-def bare_yield(value: object = None) -> Generator[Any, Any, Any]:
-    return (yield value)
-
-
-def never() -> asyncio.Future[Any]:
-    return asyncio.get_running_loop().create_future()
 
 
 async def asyncio_timeout() -> Any:

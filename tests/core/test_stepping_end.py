@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import types
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from greenroom._core.counts import count_loop
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
+from tests.core.props import bare_yield, never
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage
-
-
-def me() -> asyncio.Task[Any]:
-    task = asyncio.current_task()
-    assert task is not None
-    return task
-
-
-@types.coroutine
-def bare_yield(value: object = None) -> Generator[Any, Any, Any]:
-    return (yield value)
-
-
-def never() -> asyncio.Future[Any]:
-    return asyncio.get_running_loop().create_future()
 
 
 @pytest.mark.parametrize("way", ["lets it out", "swallows it", "waits once more"])

@@ -13,23 +13,10 @@ import pytest
 from greenroom._core.counts import count_loop
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
+from tests.core.props import LONG, me, never, var
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage, Threads
-
-LONG = 3600.0
-var: contextvars.ContextVar[str] = contextvars.ContextVar("var", default="unset")
-
-
-def me() -> asyncio.Task[Any]:
-    task = asyncio.current_task()
-    assert task is not None
-    return task
-
-
-def never() -> asyncio.Future[Any]:
-    return asyncio.get_running_loop().create_future()
-
 
 # Cancellation
 

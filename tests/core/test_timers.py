@@ -1,58 +1,19 @@
 """Timers: when ticks come, in which order, and which delays are none."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from greenroom._core.cell import Cell
 from greenroom._core.counts import count_loop
-from greenroom._core.host import Host
 from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import InvalidDelay, TooManyTimers
 from greenroom.lanes import MailboxConfig, Overflow
-
-
-class Letters(Host):
-    """Remembers what never reached a handler."""
-
-    def __init__(self) -> None:
-        self.dead: list[tuple[object, str]] = []
-        self.dropped_messages: list[object] = []
-
-    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
-        self.dead.append((message, why))
-
-    def dropped(self, cell: Cell, message: object, sender: object, lane: object) -> None:
-        self.dropped_messages.append(message)
-
-
-class Stage:
-    """A loop on a clock moved by hand, and a cell that remembers each message with the time it was handled."""
-
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.clock = ManualClock()
-        self.letters = Letters()
-        self.loop = Loop(limits, self.clock, self.letters)
-        self.log: list[tuple[float, object]] = []
-        self.on_tick: Callable[[object], object] | None = None
-        self.cell = self.loop.spawn(Stage.handle, self)
-
-    def handle(self, message: object) -> None:
-        self.log.append((self.clock.now(), message))
-        if self.on_tick is not None:
-            self.on_tick(message)
-
-    def move_to(self, moment: float) -> None:
-        self.clock.step(moment)
-        self.loop.run_until_idle()
-
-    @property
-    def messages(self) -> list[object]:
-        return [message for _, message in self.log]
+from tests.core.clockwork import Stage
+from tests.core.hosts import Letters
 
 
 def sender_in_hand(loop: Loop) -> object:
@@ -186,7 +147,7 @@ def test_a_tick_that_finds_the_mailbox_full_is_a_dead_letter_and_the_timer_goes_
     cell.tell("in the way")
     stage.loop.start_timer(1.0, cell, "tick", interval=1.0)
     stage.move_to(1.0)
-    assert [message for message, _ in stage.letters.dead] == ["tick"]
+    assert stage.letters.dead == ["tick"]
     counts = count_loop(stage.loop)
     assert (counts.dead_lettered, counts.rejected, counts.balanced) == (1, 0, True)
     cell.release()

@@ -2,57 +2,13 @@
 
 import gc
 import weakref
-from collections.abc import Callable
 
 import pytest
 
-from greenroom._core.cell import Cell
 from greenroom._core.counts import count_loop
-from greenroom._core.host import Host
-from greenroom._core.limits import Limits
-from greenroom._core.loop import Loop
 from greenroom._core.timers import Timer
-from greenroom.clock import ManualClock
 from greenroom.errors import LoopStopped
-
-
-class Letters(Host):
-    """Remembers what never reached a handler."""
-
-    def __init__(self) -> None:
-        self.dead: list[tuple[object, str]] = []
-        self.dropped_messages: list[object] = []
-
-    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
-        self.dead.append((message, why))
-
-    def dropped(self, cell: Cell, message: object, sender: object, lane: object) -> None:
-        self.dropped_messages.append(message)
-
-
-class Stage:
-    """A loop on a clock moved by hand, and a cell that remembers each message with the time it was handled."""
-
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.clock = ManualClock()
-        self.letters = Letters()
-        self.loop = Loop(limits, self.clock, self.letters)
-        self.log: list[tuple[float, object]] = []
-        self.on_tick: Callable[[object], object] | None = None
-        self.cell = self.loop.spawn(Stage.handle, self)
-
-    def handle(self, message: object) -> None:
-        self.log.append((self.clock.now(), message))
-        if self.on_tick is not None:
-            self.on_tick(message)
-
-    def move_to(self, moment: float) -> None:
-        self.clock.step(moment)
-        self.loop.run_until_idle()
-
-    @property
-    def messages(self) -> list[object]:
-        return [message for _, message in self.log]
+from tests.core.clockwork import Stage
 
 
 @pytest.fixture
@@ -181,7 +137,7 @@ def test_a_timer_without_owner_whose_target_ended_becomes_one_dead_letter(stage:
     stage.loop.retire(stage.cell)
     stage.move_to(5.0)
     stage.move_to(50.0)
-    assert [message for message, _ in stage.letters.dead] == ["ring"]
+    assert stage.letters.dead == ["ring"]
     assert (timer.active, stage.loop.timers.count, count_loop(stage.loop).balanced) == (False, 0, True)
 
 

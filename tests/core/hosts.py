@@ -1,0 +1,36 @@
+"""Hosts that write down what they are told."""
+
+from greenroom._core.cell import Cell
+from greenroom._core.host import Host
+
+
+class Recorder(Host):
+    """Lets failed cells live, and writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[Cell, object, BaseException]] = []
+        self.dead: list[object] = []
+        self.results: list[object] = []
+
+    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
+        self.failures.append((cell, message, cause))
+
+    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        self.dead.append(message)
+
+    def result(self, cell: Cell, result: object) -> None:
+        self.results.append(result)
+
+
+class Letters(Host):
+    """Remembers what never reached a handler."""
+
+    def __init__(self) -> None:
+        self.dead: list[object] = []
+        self.dropped_messages: list[object] = []
+
+    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        self.dead.append(message)
+
+    def dropped(self, cell: Cell, message: object, sender: object, lane: object) -> None:
+        self.dropped_messages.append(message)
