@@ -21,9 +21,10 @@ DIRECTIVES = {
     "annotation_typing": False,  # annotations are for readers and type checkers; the .pxd alone decides C types
     "binding": False,  # plain method descriptors: the interpreter calls them 15 ns faster than Cython's functions
     "cdivision": True,
+    "nonecheck": True,  # None where a cell is wanted is an AttributeError, not a crash; hot modules switch it off
     "initializedcheck": False,
 }
-OPTIMIZE = ["-O3", "-fno-semantic-interposition"] if os.name == "posix" else []
+OPTIMIZE = ["-O3", "-g0", "-fno-semantic-interposition"] if os.name == "posix" else []
 
 
 def is_set(variable: str) -> bool:

@@ -22,6 +22,7 @@ from greenroom.errors import (
     TooManyWatches,
     WaitsForItself,
     WatchError,
+    WrongLoop,
     WrongThread,
 )
 from greenroom.lanes import Lane
@@ -51,6 +52,7 @@ SAMPLES = [
     Sample(TooManyTimers(11), {"limit": 11}, ("11", "cancel some", "max_timers")),
     Sample(TooManyWatches(12), {"limit": 12}, ("12", "unwatch some", "max_io_watches")),
     Sample(AlreadyAttached("this loop is attached already: detach it first"), {}, ("detach",)),
+    Sample(WrongLoop("/a"), {"ref": "/a"}, ("/a", "send it a message")),
     Sample(WaitsForItself("a handler waits for its own loop"), {}, ("handler",)),
     Sample(HookError("Spy has none of the hooks"), {}, ("Spy", "hooks")),
     Sample(WatchError(-1, "it is closed"), {"fd": -1}, ("-1", "it is closed")),
@@ -73,6 +75,7 @@ CODES = {
     "AlreadyAttached": "already_attached",
     "HookError": "hook",
     "WaitsForItself": "waits_for_itself",
+    "WrongLoop": "wrong_loop",
     "WatchError": "watch",
     "WrongThread": "wrong_thread",
 }

@@ -73,7 +73,7 @@ class ManualClock:
     __slots__ = ("_now", "_timelines")
 
     def __init__(self, start: float = 0.0) -> None:
-        self._now = start
+        self._now = _require_delay("start", start)
         self._timelines: list[Timeline] = []
 
     def now(self) -> float:
@@ -91,7 +91,10 @@ class ManualClock:
             self._timelines.remove(timeline)
 
     async def advance(self, seconds: float) -> None:
-        """Move on by `seconds`; at every deadline on the way, let what is due run before going further."""
+        """Move on by `seconds`; at every deadline on the way, let what is due run before going further.
+
+        Handlers that keep themselves busy at one moment, or start a timer of no delay each time, hold it up for ever.
+        """
         until = self._now + _require_delay("seconds", seconds)
         await self._idle()
         while self.step(until):

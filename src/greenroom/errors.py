@@ -29,6 +29,7 @@ __all__ = [
     "TooManyWatches",
     "WaitsForItself",
     "WatchError",
+    "WrongLoop",
     "WrongThread",
 ]
 
@@ -152,6 +153,16 @@ class WaitsForItself(GreenroomError):
     """Code that runs inside an actor waits for something that cannot happen before it has ended."""
 
     code = "waits_for_itself"
+
+
+class WrongLoop(GreenroomError):
+    """Something that belongs to one loop was handed to another."""
+
+    code = "wrong_loop"
+
+    def __init__(self, ref: object) -> None:
+        super().__init__(f"{ref} lives on another loop: send it a message instead, or ask its own loop")
+        self.ref = ref
 
 
 class WrongThread(GreenroomError):

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextvars
+import sys
 import types
 from collections.abc import Callable, Generator
 from typing import Any
+
+import pytest
 
 from greenroom._core.limits import Limits
 
@@ -41,3 +44,8 @@ class Straggler:
 
     def __del__(self) -> None:
         self.last_words()
+
+
+collects_while_allocating = pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="from 3.12 on, the collector never runs in the middle of an allocation"
+)

@@ -15,7 +15,7 @@ from greenroom._core.host import Host
 from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
 from greenroom.clock import ManualClock
-from greenroom.errors import InternalError, LoopStopped, TooManyActors, WrongThread
+from greenroom.errors import LoopStopped, TooManyActors, WaitsForItself, WrongThread
 from greenroom.lanes import Lane
 from tests.core.hosts import Recorder
 
@@ -290,7 +290,7 @@ def test_a_tick_inside_a_tick_is_an_error_and_harms_nobody(
     cell.tell("nest")
     other.tell("other")
     loop.run_until_idle()
-    assert [type(cause) for _, _, cause in host.failures] == [InternalError]
+    assert [type(cause) for _, _, cause in host.failures] == [WaitsForItself]
     assert heard == ["other"]
     loop.tick()
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from greenroom._core.loop import Loop
 from greenroom._core.ring import Ring
-from tests.core.props import Straggler
+from tests.core.props import Straggler, collects_while_allocating
 
 SMALLEST = 8  # slots; a message takes two
 KEPT = 64
@@ -189,6 +189,7 @@ def collecting_at_the_next_list() -> Iterator[None]:
         del spare
 
 
+@collects_while_allocating
 @pytest.mark.parametrize("late", [1, 5, 100])
 @pytest.mark.parametrize(("count", "offset"), [(0, 0), (4, 0), (4, 3), (8, 5), (64, 1), (256, 200)])
 def test_a_finalizer_that_sends_here_while_the_ring_grows_loses_nothing(count: int, offset: int, late: int) -> None:
@@ -215,6 +216,7 @@ def test_a_finalizer_that_sends_here_while_the_ring_grows_loses_nothing(count: i
     assert drain(ring) == arrived
 
 
+@collects_while_allocating
 @pytest.mark.parametrize("count", [0, 4, 8, 256])
 def test_a_finalizer_that_tells_the_cell_whose_mailbox_grows_loses_nothing(count: int) -> None:
     handled: list[object] = []

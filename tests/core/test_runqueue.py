@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from greenroom._core.loop import Loop
 from greenroom._core.runqueue import RunQueue
-from tests.core.props import Straggler
+from tests.core.props import Straggler, collects_while_allocating
 
 FIRST_SIZE = 16
 
@@ -160,6 +160,7 @@ def push_while_collecting(push: Callable[[], object], last_words: Callable[[], o
     return caught
 
 
+@collects_while_allocating
 @pytest.mark.parametrize("late", [1, 40])
 @pytest.mark.parametrize(("count", "offset"), [(16, 0), (16, 5), (32, 0), (256, 9)])
 def test_a_finalizer_that_makes_a_cell_runnable_while_the_queue_grows_loses_nobody(
@@ -175,6 +176,7 @@ def test_a_finalizer_that_makes_a_cell_runnable_while_the_queue_grows_loses_nobo
     assert drain(queue) == [*range(count), *(("late", number) for number in range(late)), "on time"]
 
 
+@collects_while_allocating
 def test_a_finalizer_that_tells_another_cell_while_the_queue_grows_leaves_no_cell_behind() -> None:
     handled: list[str] = []
     loop = Loop()

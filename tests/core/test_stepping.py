@@ -11,7 +11,7 @@ from greenroom._core.counts import count_cell, count_loop
 from greenroom._core.host import Host
 from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
-from greenroom.errors import InternalError
+from greenroom.errors import WaitsForItself
 from tests.core.props import LONG, bare_yield, me, never, var
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def test_a_tick_run_by_a_task_gives_that_task_back_its_place(run: Run) -> None:
 def test_a_handler_cannot_begin_a_tick(run: Run) -> None:
     async def main(stage: Stage) -> None:
         async def act() -> object:
-            with pytest.raises(InternalError):
+            with pytest.raises(WaitsForItself):
                 stage.loop.tick()
             return "refused"
 

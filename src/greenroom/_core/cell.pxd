@@ -29,6 +29,7 @@ cdef class Cell(Mailbox):
     cdef public object timers, task, context
     cdef object __weakref__
     cpdef set_up(self, object loop, RunQueue runq, object handler, object subject, object config)
+    cpdef object shown(self)
     cpdef str name(self)
     cpdef post(self, object message, Slip slip, object lane=*)
     cpdef notify(self, object notice)

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False
+# cython: boundscheck=False, wraparound=False, nonecheck=False
 """An actor as the loop sees it: a mailbox, a handler, and where it stands.
 
 `Cell` is a `Mailbox` rather than having one: the path of a message then touches one object fewer (`make bench`, P9),
@@ -105,6 +105,13 @@ class Cell(Mailbox):
 
     def __repr__(self) -> str:
         return f"<cell {self.name()}>"
+
+    def __init__(self) -> None:
+        raise TypeError("a cell is made by `Loop.spawn`")
+
+    def shown(self) -> object:
+        """What errors and observers are given: the ref, if the floor above has set one."""
+        return self if self.ref is None else self.ref
 
     def name(self) -> str:
         """What to call it in errors and logs."""

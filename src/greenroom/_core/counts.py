@@ -33,6 +33,8 @@ class Counts:
     @property
     def balanced(self) -> bool:
         """Whether every message sent is in exactly one column."""
+        if min(getattr(self, name) for name in self.__slots__) < 0:
+            return False
         return self.sent == (
             self.handled
             + self.failed

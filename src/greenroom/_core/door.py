@@ -46,7 +46,10 @@ class Door:
             self._let_in(cell, message, sender, lane)
         elif cell.config.overflow is _DROP_OLD:
             self._displace(cell, lane)
-            self._let_in(cell, message, sender, lane)
+            if cell.closed:  # by whoever was told of the displaced one
+                self._turn_away(cell, message, sender)
+            else:
+                self._let_in(cell, message, sender, lane)
         else:
             self._refuse(cell, message, sender, lane)
 
@@ -55,7 +58,7 @@ class Door:
         if cell.config.overflow is _DROP_OLD:
             # In first, then another out: a message without a place in the order must cost nobody else's.
             self._let_in(cell, message, sender, _DATA)
-            if cell.depth(_DATA) > cell.capacity:
+            if not cell.closed and cell.depth(_DATA) > cell.capacity:
                 self._displace(cell, _DATA)
         elif self.inbound.promise(cell, _DATA):
             try:
@@ -97,7 +100,13 @@ class Door:
         if lane is not _DATA:
             tally = cell.count_aside()
             tally.sent_aside += 1
-        cell.make_runnable()
+        if cell.ended:
+            # Its key, or a comparison of keys, has ended the actor meanwhile, and its account is closed.
+            tally = self.totals
+            tally.sent_aside += 1
+            self.clear(cell, "stopped")
+        else:
+            cell.make_runnable()
 
     def _displace(self, cell: Cell, lane: Lane) -> None:
         message, sender = cell.evict(lane)
@@ -110,7 +119,7 @@ class Door:
         if cell.config.overflow is _REJECT:
             tally.rejected += 1
             self.tell_full(cell, message, sender, lane)
-            raise MailboxFull(cell.ref or cell, message, lane, cell.config.room(lane))
+            raise MailboxFull(cell.shown(), message, lane, cell.config.room(lane))
         tally.sent_aside += 1
         tally.dropped += 1
         self.tell_dropped(cell, message, sender, lane)
@@ -123,6 +132,8 @@ class Door:
         self.tell_dead_letter(cell, message, sender, why)
 
     def _turn_away_keyless(self, cell: Cell, message: object, sender: object, exc: BaseException) -> None:
+        if cell.priority is None or cell.closed:
+            raise exc  # no key was asked: somebody who was told of something raised
         self._turn_away(cell, message, sender, f"its priority cannot be told: {exc!r}")
         if not isinstance(exc, Exception):
             raise exc
@@ -167,7 +178,7 @@ class Door:
     def tell_full(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell observers that a mailbox is full and the sender will hear of it. Any thread."""
         if self.hooks.mailbox_full is not None:
-            self.hooks.mailbox_full(cell.ref or cell, message, lane)
+            self.hooks.mailbox_full(cell.shown(), message, lane)
 
     def tell_dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell whoever should know that a message was dropped. Any thread."""
@@ -175,7 +186,7 @@ class Door:
             sender.discard("dropped")
         self.host.dropped(cell, message, sender, lane)
         if self.hooks.message_dropped is not None:
-            self.hooks.message_dropped(cell.ref or cell, message, lane)
+            self.hooks.message_dropped(cell.shown(), message, lane)
 
     def tell_dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
         """Tell whoever should know that a message will never be handled. Any thread, once the loop has stopped."""
@@ -183,4 +194,4 @@ class Door:
             sender.discard(why)
         self.host.dead_letter(cell, message, sender, why)
         if self.hooks.dead_letter is not None:
-            self.hooks.dead_letter(cell.ref or cell, message, sender, why)
+            self.hooks.dead_letter(cell.shown(), message, sender, why)

@@ -67,7 +67,10 @@ class Watches:
     def _look(self) -> None:
         if self._selector is None:
             return
+        watched = self._selector.get_map()
         for key, events in self._selector.select(0):
+            if watched.get(key.fd) is not key:
+                continue  # unwatched by another's callback
             on_readable, on_writable = key.data
             if events & _READ and on_readable is not None:
                 on_readable()

@@ -3,7 +3,8 @@ from greenroom._core.cell cimport Cell
 from greenroom._core.door cimport Door
 from greenroom._core.gate cimport Gate
 
-cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _PARKED
+cdef bint COMPILED
+cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _PARKED, _STOPPED, _REFUSED
 
 @cython.final
 cdef class Parked:
@@ -21,8 +22,10 @@ cdef class Inbound:
     cdef readonly bint closed, sleeping
     cdef public object rouse
     cpdef bint waiting(self)
-    @cython.locals(entry=tuple, displaced=tuple, admitted=bint, stopped=bint)
+    @cython.locals(entry=tuple)
     cpdef offer(self, Cell cell, object message, object sender, object lane)
+    @cython.locals(cell=Cell)
+    cdef object _place(self, tuple entry)
     cdef _refuse(self, Cell cell, object message, object sender, object lane)
     @cython.locals(parked=Parked)
     cpdef notify(self, Cell cell, object notice)

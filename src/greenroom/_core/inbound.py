@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from threading import RLock
 from typing import Any
 
+from greenroom._core.build import COMPILED
 from greenroom._core.cell import Cell
 from greenroom._core.door import Door
 from greenroom._core.gate import Gate
@@ -29,6 +31,9 @@ _DROP_OLD = Overflow.DROP_OLD
 _NOTICE = object()
 _ORDER = object()
 _PARKED = object()
+# What can become of a message at the door.
+_STOPPED = object()
+_REFUSED = object()
 
 
 class Parked:
@@ -68,7 +73,8 @@ class Inbound:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._lock = Gate()
+        # The compiled gate is the cheaper one; in plain Python only a lock made in C is safe from signals in a `with`.
+        self._lock: Any = Gate() if COMPILED else RLock()
         # In order of arrival, flat: cell, lane, message, sender, cell, lane, ...  A tuple for each would be one more
         # object for the garbage collector to follow.
         self._brought: list[Any] = []
@@ -92,38 +98,45 @@ class Inbound:
         if type(lane) is not Lane:
             lane = Lane(lane)
         entry = (cell, lane, message, sender)
-        policy = cell.config.overflow
-        displaced = None
-        admitted = True
-        self._lock.enter()
-        try:
-            stopped = self.closed
-            if stopped:
-                self._door.count_turned_away()
-            elif cell.closed:
-                self._append(entry)  # a dead letter, in its turn
-            elif policy is _DROP_OLD:
-                displaced = self._park(cell, lane, message, sender)
-            elif self._reserve(cell, lane):
-                self._append(entry)
-            else:
-                admitted = False
-                self._count_refused(cell, policy is _REJECT)
-        finally:
-            self._lock.leave()
+        if COMPILED:
+            # No signal can come between these two, and a `with` would look its methods up, which costs 100 ns.
+            self._lock.enter()
+            try:
+                fate = self._place(entry)
+            finally:
+                self._lock.leave()
+        else:
+            with self._lock:
+                fate = self._place(entry)
         self._end_sleep()
-        if stopped:
+        if fate is _STOPPED:
             self._door.tell_dead_letter(cell, message, sender, "loop stopped")
-        elif not admitted:
+        elif fate is _REFUSED:
             self._refuse(cell, message, sender, lane)
-        elif displaced is not None:
-            self._door.tell_dropped(cell, displaced[0], displaced[1], lane)
+        elif fate is not None:
+            self._door.tell_dropped(cell, fate[0], fate[1], lane)
+
+    def _place(self, entry: tuple[Cell, Any, Any, Any]) -> Any:
+        """Put a message where it waits for the loop: None, _STOPPED, _REFUSED, or the older one that it displaced."""
+        cell, lane, message, sender = entry
+        if self.closed:
+            self._door.count_turned_away()
+            return _STOPPED
+        policy = cell.config.overflow
+        if policy is _DROP_OLD and not cell.closed:
+            return self._park(cell, lane, message, sender)
+        # To a closed mailbox it goes as well, to be a dead letter in its turn.
+        if cell.closed or self._reserve(cell, lane):
+            self._append(entry)
+            return None
+        self._count_refused(cell, policy is _REJECT)
+        return _REFUSED
 
     def _refuse(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell whoever should know, the sender first of all, that there was no room."""
         if cell.config.overflow is _REJECT:
             self._door.tell_full(cell, message, sender, lane)
-            raise MailboxFull(cell.ref or cell, message, lane, cell.config.room(lane))
+            raise MailboxFull(cell.shown(), message, lane, cell.config.room(lane))
         self._door.tell_dropped(cell, message, sender, lane)
 
     def notify(self, cell: Cell, notice: object) -> None:
@@ -152,9 +165,13 @@ class Inbound:
     def _end_sleep(self) -> None:
         """Rouse the loop if it sleeps. Outside the lock: rousing gives up the GIL, and others would queue up behind."""
         if self.sleeping and self._is_first_to_rouse():
-            rouse = self.rouse
-            if rouse is not None:
-                rouse()
+            try:
+                if self.rouse is not None:
+                    self.rouse()
+            except BaseException:
+                with self._lock:
+                    self.sleeping = True  # it still does: the next sender tries again
+                raise
 
     def _is_first_to_rouse(self) -> bool:
         with self._lock:

@@ -31,6 +31,7 @@ cdef class Loop:
     cpdef double now(self) except? -1.0
     cpdef adopt(self)
     cdef _require_own_thread(self, str what)
+    cdef _require_own(self, Cell cell)
     @cython.locals(cell=Cell)
     cpdef Cell spawn(self, object handler, object subject=*, object mailbox=*, bint exempt=*)
     cpdef retire(self, Cell cell, object why=*)

@@ -23,7 +23,7 @@ from greenroom._core.table import Table
 from greenroom._core.timers import LONGEST_DELAY, SHORTEST_INTERVAL, Timer, Timers
 from greenroom._core.visits import Visits
 from greenroom.clock import Clock, MonotonicClock
-from greenroom.errors import InternalError, InvalidDelay, LoopStopped, WrongThread
+from greenroom.errors import InvalidDelay, LoopStopped, WaitsForItself, WrongLoop, WrongThread
 from greenroom.lanes import Lane, MailboxConfig
 
 __all__ = ["Loop"]
@@ -94,6 +94,10 @@ class Loop:
         if get_ident() != self.runq.thread:
             raise WrongThread(what)
 
+    def _require_own(self, cell: Cell) -> None:
+        if cell.runq is not self.runq:
+            raise WrongLoop(cell.shown())
+
     def spawn(
         self, handler: Any, subject: object = None, mailbox: MailboxConfig | None = None, exempt: bool = False
     ) -> Cell:
@@ -109,21 +113,24 @@ class Loop:
     def retire(self, cell: Cell, why: str = "stopped") -> None:
         """End `cell`: its timers end, what waits for it becomes dead letters, its id is never used again."""
         self._require_own_thread("retire()")
+        self._require_own(cell)
         if cell.ending:
             return
         cell.ending = True
         cell.close()
         cell.orders = None
         cell.alert &= ~ORDERS
-        self.cancel_timers(cell)
-        self.door.clear(cell, why)
-        if cell.task is not None:
-            if self.visits.stepper.aio is not None:
-                cell.task.cancel()
-            elif self.visits.hand is not cell:  # else it is running, and ends by itself
-                self.visits.abandon(cell)
-        self.table.remove(cell)
-        self._close_account(cell)
+        try:
+            self.cancel_timers(cell)
+            self.door.clear(cell, why)
+            if cell.task is not None:
+                if self.visits.stepper.aio is not None:
+                    cell.task.cancel()
+                elif self.visits.hand is not cell:  # else it is running, and ends by itself
+                    self.visits.abandon(cell)
+        finally:
+            self.table.remove(cell)
+            self._close_account(cell)
 
     def _close_account(self, cell: Cell) -> None:
         self.visits.adrift += self.visits.in_hand(cell)
@@ -149,6 +156,11 @@ class Loop:
         if interval != 0.0 and not SHORTEST_INTERVAL <= interval <= LONGEST_DELAY:
             raise InvalidDelay("interval", interval)
         self._require_own_thread("start_timer()")
+        self._require_own(target)
+        if owner is not None:
+            self._require_own(owner)
+        if self.now() + interval == self.now() and interval > 0.0:
+            raise InvalidDelay("interval", interval)
         if self.closed:
             raise LoopStopped("this loop has stopped: no timer can be started on it any more")
         self.timers.require_room()
@@ -170,7 +182,7 @@ class Loop:
         """Take in what has come, and visit cells until the budgets are spent or nobody is runnable."""
         self._require_own_thread("tick()")
         if self.ticking:
-            raise InternalError("a tick was begun inside a tick: please report what called it")
+            raise WaitsForItself("a handler cannot run the loop that runs it: return, and the loop goes on")
         self.ticking = True
         try:
             now = self.pace.begin()
@@ -197,7 +209,7 @@ class Loop:
             timer = self.timers.pop_due(now)
 
     def run_until_idle(self) -> None:
-        """Tick on this thread until nothing is queued or due at the present time."""
+        """Tick on this thread until nothing is queued or due now; for ever, if handlers keep themselves busy."""
         self.tick()
         while self.has_work():
             self.tick()
@@ -217,6 +229,12 @@ class Loop:
         self.closed = True
         self.inbound.close()
         self.inbound.take_in()
+        failures: list[BaseException] = []
         for cell in list(self.table):
-            self.retire(cell, "loop stopped")
+            try:
+                self.retire(cell, "loop stopped")
+            except BaseException as exc:
+                failures.append(exc)
         self.timers.clear()
+        if failures:
+            raise failures[0]

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False
+# cython: boundscheck=False, wraparound=False, nonecheck=False
 """What waits for one actor: four lanes, their bounds, and which message comes next.
 
 The data lane is the mailbox's own ring: a separate object would cost every message one more cache miss, and every

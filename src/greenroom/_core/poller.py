@@ -46,8 +46,9 @@ class Poller:
             raise AlreadyAttached("this loop is attached already: detach it first")
         if loop.closed:
             raise LoopStopped("a closed loop cannot run again: make a new one")
+        inside = asyncio.get_running_loop() if aio is None else aio
         loop.adopt()
-        self._aio = asyncio.get_running_loop() if aio is None else aio
+        self._aio = inside
         self._watches = Watches(self._aio, loop.limits.max_io_watches)
         loop.visits.stepper.aio = self._aio
         loop.inbound.rouse = self._rouse_from_outside
@@ -93,10 +94,11 @@ class Poller:
         if aio is not None:
             # An asyncio loop that was closed before we were detached has no more ticks for us: the message waits.
             with suppress(RuntimeError):
-                aio.call_soon_threadsafe(self._tick_now, context=self._context)
+                aio.call_soon_threadsafe(self._tick_now, aio, context=self._context)
 
-    def _tick_now(self) -> None:
-        if self._aio is not None and self._soon is None:
+    def _tick_now(self, aio: asyncio.AbstractEventLoop) -> None:
+        # The call may have been on its way while the loop moved to another asyncio loop.
+        if self._aio is aio and self._soon is None:
             self._tick()
 
     def _tick(self) -> None:
@@ -131,7 +133,10 @@ class Poller:
         self._tell_idle()
 
     async def idle(self) -> None:
-        """Return when nothing is runnable, brought or due at the present time; suspended handlers may remain."""
+        """Return when nothing is runnable, brought or due at the present time; suspended handlers may remain.
+
+        Handlers that keep one another busy for ever keep this waiting as long: give it a deadline.
+        """
         if self.loop.ticking:
             raise WaitsForItself("a handler waits for its own loop to be idle, which it is not before the handler ends")
         while not self.is_idle():

@@ -1,10 +1,10 @@
-# cython: boundscheck=False, wraparound=False
+# cython: boundscheck=False, wraparound=False, nonecheck=False
 """A FIFO of messages with their senders, two slots each, in one list used as a ring.
 
 A message costs no allocation: it and its sender stand in slots that are there already. The list is made on first use
 (an actor that never got a message has none), doubles when it is full, and is given back when a burst is over.
 
-The slots are read and written in place by `Mailbox`, `Cell` and `Loop`, whose hot paths would pay 2 ns for each call
+The slots are read and written in place by `Cell` and `Visits`, whose hot paths would pay 2 ns for each call
 across modules; the rules they keep are the invariants below.
 """
 

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False
+# cython: boundscheck=False, wraparound=False, nonecheck=False
 """Who runs next: every runnable cell once, first come first served.
 
 The queue also knows whose it is: the one thread that may touch it and the cells in it, and whether that thread has to

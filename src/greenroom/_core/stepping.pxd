@@ -36,7 +36,6 @@ cdef Py_ssize_t LENT
 cdef object send(object coro, object context)
 @cython.locals(count=Py_ssize_t)
 cdef Py_ssize_t references(object task)
-cdef bint is_kept(HandlerTask task)
 cdef object throw(object coro, object context, object exc)
 
 @cython.final
@@ -50,6 +49,7 @@ cdef class Stepper:
     @cython.locals(task=HandlerTask)
     cpdef object first(self, object coro, object cell)
     cpdef object step(self, HandlerTask task)
+    cdef _suspend(self, HandlerTask task, object future)
 
 @cython.final
 cdef class HandlerTask:

@@ -68,11 +68,6 @@ def references(task: object) -> int:
     return count
 
 
-def is_kept(task: HandlerTask) -> bool:
-    """Whether somebody beside the stepper and asyncio refers to a lent task, weakly or not."""
-    return references(task) > LENT or getweakrefcount(task) > 0
-
-
 class Stepper:
     """Steps the coroutines of one loop, as the current task of `aio`, its asyncio loop."""
 
@@ -138,9 +133,9 @@ class Stepper:
         if type(out) is Yielded:
             self._spare = None
             cell.task = task
-            task._suspend(out.value)
+            self._suspend(task, out.value)
             return SUSPENDED
-        if task._cancels > 0 or task._callbacks is not None or is_kept(task):
+        if task._cancels > 0 or task._callbacks is not None or references(task) > LENT or getweakrefcount(task) > 0:
             self._spare = None
             task._return(out)
         else:
@@ -166,11 +161,19 @@ class Stepper:
         finally:
             exc = None
         if type(out) is Yielded:
-            task._suspend(out.value)
+            self._suspend(task, out.value)
             return SUSPENDED
         task._cell.task = None
         task._return(out)
         return out
+
+    def _suspend(self, task: HandlerTask, future: Any) -> None:
+        try:
+            task._suspend(future)
+        except BaseException as exc:
+            # What was yielded is no proper future: the handler gets the error, where it waits.
+            task._inject = exc
+            self.resume(task._cell)
 
 
 class HandlerTask:
@@ -326,8 +329,6 @@ class HandlerTask:
             yield self
         return self.result()
 
-    __iter__ = __await__
-
     def _suspend(self, future: Any) -> None:
         """Arrange to go on when what was yielded is done."""
         if future is None:
@@ -357,6 +358,8 @@ class HandlerTask:
         self._stepper.resume(self._cell)
 
     def _wake_up(self, future: Any) -> None:
+        if self._waiter is not future:
+            return  # abandoned since, with this call already on its way
         try:
             future.result()
         except BaseException as exc:

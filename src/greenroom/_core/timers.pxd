@@ -52,6 +52,7 @@ cdef class Bucket:
 @cython.final
 cdef class Timers:
     cdef readonly Py_ssize_t limit, count
+    cdef readonly bint closed
     cdef RunQueue _runq
     cdef Pace _pace
     cdef dict _buckets

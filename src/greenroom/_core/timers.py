@@ -26,6 +26,7 @@ BUCKETS_PER_SECOND = 128.0
 LONGEST_DELAY: float = 1e12
 """Thirty thousand years, in seconds: beyond it, bucket numbers would not fit."""
 SHORTEST_INTERVAL: float = 1e-6
+MOST_MISSED = 1 << 60
 
 NEW = 0
 PENDING = 1
@@ -138,7 +139,7 @@ class Timer(Slip):
     def _after_tick(self) -> None:
         if self._state != QUEUED:
             return
-        if self.interval <= 0.0:
+        if self.interval <= 0.0 or self.timers.closed:
             self._end()
         elif self.fixed_rate:
             self._skip_missed()
@@ -153,7 +154,7 @@ class Timer(Slip):
         late = self.timers.now() - self.deadline
         if late > 0.0:
             # A beat that falls on this very moment is not missed yet.
-            missed = ceil(late / self.interval)
+            missed = min(ceil(late / self.interval), MOST_MISSED)
             self.skipped += missed
             self.deadline += missed * self.interval
 
@@ -187,12 +188,13 @@ class Bucket:
 class Timers:
     """All pending timers of one loop."""
 
-    __slots__ = ("_buckets", "_due", "_keys", "_opened", "_pace", "_position", "_runq", "count", "limit")
+    __slots__ = ("_buckets", "_due", "_keys", "_opened", "_pace", "_position", "_runq", "closed", "count", "limit")
 
     def __init__(self, runq: RunQueue, pace: Pace, limit: int) -> None:
         self._runq = runq
         self._pace = pace
         self.limit = limit
+        self.closed = False
         self.count = 0
         self._buckets: dict[int, Bucket] = {}
         # Invariant: a heap with every key of _buckets, and keys of buckets that are gone
@@ -319,7 +321,8 @@ class Timers:
         return None
 
     def clear(self) -> None:
-        """End every pending timer."""
+        """End every pending timer, for good: one whose tick is in hand does not begin again."""
+        self.closed = True
         for bucket in self._buckets.values():
             self._end_all(bucket.timers)
         self._buckets = {}

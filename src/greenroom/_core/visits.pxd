@@ -14,6 +14,8 @@ cdef int HELD, ORDERS, RESUME
 cdef int EMPTY, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED
 cdef object CoroutineType, SUSPENDED, NOTICE
 
+cdef bint is_compiled_coroutine(object result)
+
 @cython.final
 cdef class Visits:
     cdef RunQueue runq
@@ -31,13 +33,13 @@ cdef class Visits:
     cdef bint _out_of_time
     cdef double _tick_began
     cdef dict _large
-    cdef int _left, _batch, _strained, _per_visit, _per_tick
+    cdef Py_ssize_t _left, _batch, _strained, _per_visit, _per_tick
 
     @cython.locals(waiting=Py_ssize_t)
     cpdef make(self, double now)
     @cython.locals(runq=RunQueue, cell=Cell)
     cdef int _drain(self) except -1
-    @cython.locals(left=int, head=int, buf=list, timed=bint)
+    @cython.locals(left=Py_ssize_t, head=int, buf=list, timed=bint)
     cdef int _visit(self, Cell cell) except -1
     @cython.locals(lane=int, began=double, took=double)
     cdef bint _look(self, Cell cell) except? False

@@ -1,10 +1,10 @@
-# cython: boundscheck=False, wraparound=False
+# cython: boundscheck=False, wraparound=False, nonecheck=False
 """Visits to runnable cells, and what a cell has in hand.
 
 **The quick way.** With no bit of `cell.alert` set, a visit takes the oldest data message, calls the handler, counts,
 and looks at the time; nothing else. Everything rarer (orders, other lanes, slips, suspended handlers, failures) sets a
 bit or leaves by an exception, so it costs a plain message nothing. There is no `try` in the quick way either: what a
-handler raises goes up to `drain`, which knows from `hand` and `message` who it was.
+handler raises goes up to `make`, which knows from `hand` and `message` who it was.
 
 **Time.** Whether the time is up is asked after every message, so a slow handler cannot take the next one with it.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
+from collections.abc import Coroutine
 from math import inf
 from types import CoroutineType
 from typing import Any
@@ -47,6 +48,11 @@ NOTHING = 0
 MESSAGE = 1
 NOTICED = 2
 ORDERED = 3
+
+
+def is_compiled_coroutine(result: object) -> bool:
+    """Whether `result` is the coroutine of a handler that Cython compiled: those have a type of their own."""
+    return type(result).__name__ == "coroutine" and isinstance(result, Coroutine)
 
 
 class Visits:
@@ -203,7 +209,9 @@ class Visits:
             if sender is NOTICE:
                 self.kind, self.message, self.sender = NOTICED, message, None
                 return self._conclude(cell, self.host.notice(cell, message))
+            self.kind, self.message, self.sender = MESSAGE, message, sender
             if not sender.live():
+                self.kind = NOTHING
                 self.door.count_withdrawn(cell, sender)
                 return True
         self.kind, self.message, self.sender = MESSAGE, message, sender
@@ -214,12 +222,12 @@ class Visits:
         result = cell.handler(cell.subject, message)
         took = self.pace.now() - began
         if took >= self.hooks.slow_after:
-            slow_handler(cell.ref or cell, message, took)
+            slow_handler(cell.shown(), message, took)
         return self._conclude(cell, result)
 
     def _conclude(self, cell: Cell, result: object) -> bool:
         """Bring what is in hand to its end, stepping it if it is a coroutine; False when that suspends."""
-        if type(result) is CoroutineType or type(result).__name__ == "coroutine":  # a compiled one has its own type
+        if type(result) is CoroutineType or is_compiled_coroutine(result):
             result = self.stepper.first(result, cell)
             if result is SUSPENDED:
                 task = cell.task
@@ -274,8 +282,9 @@ class Visits:
 
     def resume(self, cell: Cell) -> None:
         """The suspended coroutine of `cell` can go on: at the back of the run queue."""
-        cell.alert |= RESUME
-        self.runq.push(cell)
+        if cell.task is not None:
+            cell.alert |= RESUME
+            self.runq.push(cell)
 
     def in_hand(self, cell: Cell) -> int:
         """How many messages `cell` has in hand: one or none."""
@@ -288,11 +297,16 @@ class Visits:
         cell = self.hand
         kind, message, sender = self.kind, self.message, self.sender
         self.kind = NOTHING
-        if cell is None or kind == NOTHING:
-            raise InternalError(f"the loop itself failed, with {cell} in hand: please report this") from cause
-        if kind == MESSAGE:
-            self._count_failed(cell, sender, cause)
+        if cell is None:
+            raise InternalError("the loop itself failed: please report this") from cause
         try:
+            if kind == NOTHING:
+                # Not its handler: what is told of results, or (in plain Python) a signal between two steps of ours.
+                if ends_system(cause):
+                    raise cause
+                raise InternalError(f"the loop failed with {cell} in hand: please report this") from cause
+            if kind == MESSAGE:
+                self._count_failed(cell, sender, cause)
             if not cell.ended or ends_system(cause):
                 self.host.failed(cell, message, cause)
         finally:
@@ -315,7 +329,10 @@ class Visits:
         if cell.ended:
             self.adrift -= 1
         if isinstance(sender, Slip):
-            sender.fail(cause)
+            try:
+                sender.fail(cause)
+            except Exception:
+                _log.exception("a slip raised when it was told of a failure of %s", cell.name())
 
     def _adapt(self, waiting: int) -> None:
         """Shorten visits when two ticks in a row left cells without a turn; lengthen them when all had one."""
