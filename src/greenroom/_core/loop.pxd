@@ -36,7 +36,7 @@ cdef class Loop:
     cpdef Cell spawn(self, object handler, object subject=*, object mailbox=*, bint exempt=*)
     cpdef retire(self, Cell cell, object why=*)
     cdef _close_account(self, Cell cell)
-    @cython.locals(timer=Timer)
+    @cython.locals(timer=Timer, now=double)
     cpdef Timer start_timer(
         self, double delay, Cell target, object message, double interval=*, bint fixed_rate=*, Cell owner=*
     )

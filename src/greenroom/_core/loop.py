@@ -159,13 +159,14 @@ class Loop:
         self._require_own(target)
         if owner is not None:
             self._require_own(owner)
-        if self.now() + interval == self.now() and interval > 0.0:
-            raise InvalidDelay("interval", interval)
         if self.closed:
             raise LoopStopped("this loop has stopped: no timer can be started on it any more")
         self.timers.require_room()
+        now = self.now()
+        if interval > 0.0 and now + interval == now:  # too short for this clock to tell
+            raise InvalidDelay("interval", interval)
         timer = Timer.__new__(Timer)
-        timer.set_up(self.timers, target, message, self.now() + delay, interval, fixed_rate, owner)
+        timer.set_up(self.timers, target, message, now + delay, interval, fixed_rate, owner)
         self.timers.add(timer)
         if owner is not None and owner.ending:
             timer.cancel()
