@@ -99,7 +99,7 @@ class Inbound:
             lane = Lane(lane)
         entry = (cell, lane, message, sender)
         if COMPILED:
-            # No signal can come between these two, and a `with` would look its methods up, which costs 100 ns.
+            # No signal can come between these two, and a `with` would look its methods up each time.
             self._lock.enter()
             try:
                 fate = self._place(entry)

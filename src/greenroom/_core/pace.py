@@ -1,7 +1,7 @@
 """Whether a tick's time is up.
 
-The answer is wanted after every message. Asking the clock costs 35 ns, a fifth of a whole message; the processor's own
-counter costs 8 to 17. So the compiled loop compares counters, and asks here only when those say that time is up. How
+The answer is wanted after every message. Asking the clock costs 35 ns, a third of a whole message; the processor's own
+counter costs 15. So the compiled loop compares counters, and asks here only when those say that time is up. How
 many counts make a second is learned from the clock as ticks go by. A clock that is not the machine's own is asked
 every time.
 """

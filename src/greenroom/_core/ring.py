@@ -4,8 +4,8 @@
 A message costs no allocation: it and its sender stand in slots that are there already. The list is made on first use
 (an actor that never got a message has none), doubles when it is full, and is given back when a burst is over.
 
-The slots are read and written in place by `Cell` and `Visits`, whose hot paths would pay 2 ns for each call
-across modules; the rules they keep are the invariants below.
+The slots are read and written in place by `Cell` and `Visits`, which would pay for a call across modules at
+every message; the rules they keep are the invariants below.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Ring:
         self.set_up_ring()
 
     def set_up_ring(self) -> None:
-        """What `__init__` does, for subclasses: calling that one by name costs 100 ns more when compiled."""
+        """What `__init__` does, for subclasses, which call it without looking it up."""
         # Invariant: mask + 1 == len(buf), a power of two, or mask == -1 and buf is None
         self.buf: list[object] | None = None
         self.mask = -1

@@ -71,7 +71,7 @@ class Timer(Slip):
         fixed_rate: bool,
         owner: Any,
     ) -> None:
-        """What `__init__` would do; `Loop.start_timer` makes timers without one, which is 200 ns faster."""
+        """What `__init__` would do; `Loop.start_timer` makes timers without one, as in `Loop.spawn`."""
         if COMPILED:
             untrack(self)
         self._sender: object = None if owner is None else owner.ref
