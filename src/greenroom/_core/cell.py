@@ -77,7 +77,7 @@ class Cell(Mailbox):
     )
 
     def set_up(self, loop: Any, runq: RunQueue, handler: Any, subject: object, config: MailboxConfig) -> None:
-        """What `__init__` would do; `Loop.spawn` makes cells without one, as its arguments would be packed into a tuple."""
+        """What `__init__` would do, if its arguments had not to be packed into a tuple first. For `Loop.spawn`."""
         self.set_up_mailbox(config)
         self.loop = loop
         self.runq = runq

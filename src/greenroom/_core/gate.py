@@ -1,7 +1,7 @@
 """A lock that its holder may take again, and that is cheap to pass when nobody stands in it.
 
-`threading.RLock` parses its arguments each time it is taken: with it, a send from a foreign thread took 440 ns instead of
-250. Compiled, this one asks the system's lock itself, and gives up the GIL only if it has to wait.
+`threading.RLock` parses its arguments each time it is taken: with it, a send from a foreign thread took 440 ns instead
+of 250. Compiled, this one asks the system's lock itself, and gives up the GIL only if it has to wait.
 """
 
 from __future__ import annotations
