@@ -24,8 +24,10 @@ from greenroom._core.host import Host
 from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
+from greenroom._core.verdict import Verdict
 from greenroom.clock import Clock, ManualClock
 from greenroom.lanes import Lane, MailboxConfig
+from tests.core.hosts import Returned
 from tests.core.hosts import Letters, Recorder
 
 DEADLINE = 20.0
@@ -60,11 +62,12 @@ class Script(Host):
         self.dropped_messages: list[object] = []
         self.waiting: dict[Cell, asyncio.Future[object]] = {}
 
-    def result(self, cell: Cell, result: object) -> None:
+    def verdict(self, cell: Cell, verdict: Verdict) -> None:
+        assert isinstance(verdict, Returned)
         if cell in self.waiting:
-            self.waiting.pop(cell).set_result(result)
+            self.waiting.pop(cell).set_result(verdict.value)
         else:
-            self.results.append(result)
+            self.results.append(verdict.value)
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         if isinstance(cause, KeyboardInterrupt | SystemExit):
@@ -135,7 +138,7 @@ class Stage:
 
 async def _perform(_: object, act: Callable[[], Coroutine[Any, Any, object]]) -> object:
     result = await act()
-    return "nothing" if result is None else result
+    return Returned("nothing" if result is None else result)
 
 
 Main = Callable[[Stage], Coroutine[Any, Any, None]]

@@ -2,6 +2,20 @@
 
 from greenroom._core.cell import Cell
 from greenroom._core.host import Host
+from greenroom._core.verdict import Verdict
+
+
+class Returned(Verdict):
+    """What a handler returns for the script to write down."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == (other.value if isinstance(other, Returned) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
 
 class Recorder(Host):
@@ -10,7 +24,7 @@ class Recorder(Host):
     def __init__(self) -> None:
         self.failures: list[tuple[Cell, object, BaseException]] = []
         self.dead: list[object] = []
-        self.results: list[object] = []
+        self.verdicts: list[object] = []
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         self.failures.append((cell, message, cause))
@@ -18,8 +32,8 @@ class Recorder(Host):
     def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
         self.dead.append(message)
 
-    def result(self, cell: Cell, result: object) -> None:
-        self.results.append(result)
+    def verdict(self, cell: Cell, verdict: object) -> None:
+        self.verdicts.append(verdict)
 
 
 class Letters(Host):

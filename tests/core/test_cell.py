@@ -10,6 +10,7 @@ from greenroom._core.cell import Cell
 from greenroom._core.counts import Counts, count_cell, count_loop
 from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
+from greenroom._core.verdict import Verdict
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig
@@ -78,7 +79,7 @@ def test_a_slip_stands_in_the_senders_place_and_learns_the_result(loop: Loop, ho
     loop.run_until_idle()
     assert senders == replies
     assert [type(learned[0]), *learned[1:]] == [ZeroDivisionError, 1.0, 0.5]
-    assert host.results == [1.0, 0.5]
+    assert host.verdicts == []
     assert [cause for _, _, cause in host.failures] == [learned[0]]
 
 
@@ -148,12 +149,13 @@ def test_orders_are_looked_for_between_every_two_messages(loop: Loop, heard: lis
 
 
 def test_an_order_is_not_a_message_of_the_ledger_and_its_result_is_nobodys(loop: Loop, host: Recorder) -> None:
-    cell = loop.spawn(lambda _, message: "an answer")
+    verdict = Verdict()
+    cell = loop.spawn(lambda _, message: verdict)
     cell.order(lambda cell: "a result")
     cell.notify("notice")
     cell.tell("message")
     loop.run_until_idle()
-    assert host.results == ["an answer", "an answer"]
+    assert host.verdicts == [verdict, verdict]
     assert count_loop(loop) == Counts(sent=1, handled=1)
 
 

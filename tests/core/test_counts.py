@@ -144,7 +144,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 machine.dropped += 1
                 machine.look()
 
-            def result(self, cell: Cell, result: object) -> None:
+            def verdict(self, cell: Cell, verdict: object) -> None:
                 machine.look()
 
             def notice(self, cell: Cell, notice: object) -> object:

@@ -13,6 +13,7 @@ from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom.errors import WaitsForItself
 from tests.core.props import LONG, bare_yield, me, never, var
+from tests.core.hosts import Returned
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage
@@ -46,8 +47,8 @@ def test_what_a_sync_handler_sets_is_not_seen_by_another_actor(run: Run) -> None
         def setter(_: object, message: object) -> None:
             var.set("leaked")
 
-        async def reader(_: object, message: object) -> str:
-            return var.get()
+        async def reader(_: object, message: object) -> Returned:
+            return Returned(var.get())
 
         stage.spawn(setter).tell("m")
         await stage.settled()

@@ -11,6 +11,7 @@ from greenroom._core.counts import count_loop
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
 from tests.core.props import bare_yield, never
+from tests.core.hosts import Returned
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage
@@ -153,9 +154,9 @@ def test_who_awaits_a_handler_that_ends_after_its_poller_was_detached_is_told(ru
     async def main(stage: Stage) -> None:
         gate = never()
 
-        async def actor(_: object, message: object) -> str:
+        async def actor(_: object, message: object) -> Returned:
             await gate
-            return "passed"
+            return Returned("passed")
 
         cell = stage.spawn(actor)
         cell.tell("m")

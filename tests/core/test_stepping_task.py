@@ -14,6 +14,7 @@ from greenroom._core.counts import count_loop
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
 from tests.core.props import LONG, me, never, var
+from tests.core.hosts import Returned
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage, Threads
@@ -121,13 +122,13 @@ def test_a_handler_that_cancels_itself_and_returns_does_not_cancel_the_next(run:
     async def main(stage: Stage) -> None:
         kept: list[asyncio.Task[Any]] = []
 
-        async def handle(_: object, message: str) -> str:
+        async def handle(_: object, message: str) -> Returned:
             if message == "cancel":
                 me().cancel()
                 kept.append(me())
-                return message
+                return Returned(message)
             await asyncio.sleep(0)
-            return f"{message} {me().cancelling()} {me() is kept[0]}"
+            return Returned(f"{message} {me().cancelling()} {me() is kept[0]}")
 
         cells = [stage.spawn(handle), stage.spawn(handle)]
         cells[0].tell("cancel")
@@ -172,9 +173,9 @@ def test_what_a_sync_handler_does_to_the_current_task_hits_nobody_elses_handler(
             if task is not None:
                 task.cancel()
 
-        async def innocent(_: object, message: object) -> str:
+        async def innocent(_: object, message: object) -> Returned:
             await asyncio.sleep(0)
-            return "undisturbed"
+            return Returned("undisturbed")
 
         for handler in (prompt, meddler, innocent):
             stage.spawn(handler).tell("m")

@@ -16,6 +16,7 @@ from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
 from greenroom._core.slip import Slip
+from greenroom._core.verdict import Verdict
 from greenroom.clock import ManualClock
 from greenroom.errors import InternalError, WrongLoop
 from greenroom.lanes import MailboxConfig, Overflow
@@ -63,26 +64,26 @@ def test_a_slip_that_raises_strands_nobody(where: str, message: str) -> None:
     assert count_loop(loop).balanced
 
 
-def test_a_host_that_raises_on_a_result_strands_nobody() -> None:
-    class Touchy(Host):
-        def result(self, cell: Cell, result: object) -> None:
-            raise ValueError(result)
+def test_what_a_host_raises_on_a_verdict_is_a_failure_of_the_handler() -> None:
+    class Touchy(Recorder):
+        def verdict(self, cell: Cell, verdict: object) -> None:
+            raise ValueError(verdict)
 
     heard: list[object] = []
-    loop = Loop(clock=ManualClock(), host=Touchy())
+    host = Touchy()
+    loop = Loop(clock=ManualClock(), host=host)
 
     def answer(_: object, message: object) -> object:
         heard.append(message)
-        return "result" if message == 1 else None
+        return Verdict() if message == 1 else None
 
     cell = loop.spawn(answer)
     cell.tell(1)
     cell.tell(2)
-    with pytest.raises(InternalError):
-        loop.run_until_idle()
     loop.run_until_idle()
     assert heard == [1, 2]
-    assert count_loop(loop).balanced
+    assert [message for _, message, _ in host.failures] == [1]
+    assert count_loop(loop) == Counts(sent=2, handled=1, failed=1)
 
 
 def test_a_wake_up_that_comes_after_the_handler_was_abandoned_finds_nobody() -> None:

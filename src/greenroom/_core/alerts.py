@@ -20,3 +20,7 @@ PRIORITY = 16
 """The data lane is ordered by a user's key."""
 RESUME = 32
 """The suspended handler can go on."""
+ROOM = 64
+"""Senders wait for room in the mailbox."""
+TOUCHED = 128
+"""The floor above wants to know of each message as it is taken."""

@@ -9,12 +9,11 @@ cdef extern from "pythread.h":
 
 cdef int HELD, ORDERS
 cdef bint COMPILED
-cdef object _DATA, get_ident
+cdef object _DATA, deque, get_ident
 
 cdef class Tally:
     cdef public unsigned long long failed, unhandled, dead_lettered, dropped, redirected, lost, rejected
-    cdef public long long sent_aside
-    cpdef add(self, Tally other)
+    cdef public long long sent_aside, stashed
 
 @cython.final
 cdef class Cell(Mailbox):
@@ -22,7 +21,8 @@ cdef class Cell(Mailbox):
     cdef readonly RunQueue runq
     cdef public object handler, subject, ref, body
     cdef public long long id
-    cdef public bint exempt, idle, ending, ended
+    cdef public bint exempt, idle, ending
+    cdef public int ended
     cdef public unsigned long long handled
     cdef readonly Tally tally
     cdef public object orders
@@ -31,9 +31,12 @@ cdef class Cell(Mailbox):
     cpdef set_up(self, object loop, RunQueue runq, object handler, object subject, object config)
     cpdef object shown(self)
     cpdef str name(self)
+    @cython.locals(runq=RunQueue)
+    cpdef accept(self, object message, object sender, object lane)
     cpdef post(self, object message, Slip slip, object lane=*)
     cpdef notify(self, object notice)
     cpdef order(self, object action)
+    cpdef object take_order(self)
     cpdef hold(self)
     cpdef release(self)
     cpdef make_runnable(self)

@@ -19,15 +19,28 @@ from greenroom._core.runqueue import RunQueue
 from greenroom._core.slip import Slip
 from greenroom.lanes import Lane, MailboxConfig
 
-__all__ = ["Cell", "Tally"]
+__all__ = ["ADRIFT", "ENDED", "Cell", "Tally"]
 
 _DATA = Lane.DATA
+# What `Cell.ended` says of a cell that has ended: all its messages found their column, or one is still in hand.
+ENDED = 1
+ADRIFT = 2
 
 
 class Tally:
     """The columns of the ledger that most actors never need; made on first use."""
 
-    __slots__ = ("dead_lettered", "dropped", "failed", "lost", "redirected", "rejected", "sent_aside", "unhandled")
+    __slots__ = (
+        "dead_lettered",
+        "dropped",
+        "failed",
+        "lost",
+        "redirected",
+        "rejected",
+        "sent_aside",
+        "stashed",
+        "unhandled",
+    )
 
     def __init__(self) -> None:
         # What was sent, beyond what the data lane took in by the quick way; notices count against it.
@@ -39,17 +52,8 @@ class Tally:
         self.redirected = 0
         self.lost = 0
         self.rejected = 0
-
-    def add(self, other: Tally) -> None:
-        """Take over the columns of `other`."""
-        self.sent_aside += other.sent_aside
-        self.failed += other.failed
-        self.unhandled += other.unhandled
-        self.dead_lettered += other.dead_lettered
-        self.dropped += other.dropped
-        self.redirected += other.redirected
-        self.lost += other.lost
-        self.rejected += other.rejected
+        # Messages that are put aside at present; they count as queued.
+        self.stashed = 0
 
 
 class Cell(Mailbox):
@@ -91,14 +95,15 @@ class Cell(Mailbox):
         self.body: object = None
         self.id = 0
         self.exempt = False
-        # Set when the loop begins to retire the cell, and when its account is closed.
+        # Set when the loop begins to retire the cell, and when its account is closed (`ENDED` or `ADRIFT`).
         self.ending = False
-        self.ended = False
+        self.ended = 0
         # Invariant: False iff the cell stands in the run queue, is in hand, or is suspended in a handler
         self.idle = True
         self.handled = 0
         self.tally: Tally | None = None
-        self.orders: deque[Callable[[Cell], object]] | None = None
+        # One order, as nearly always, or a deque of several.
+        self.orders: Any = None
         self.timers: Any = None
         self.task: Any = None
         self.context: Any = None
@@ -111,16 +116,21 @@ class Cell(Mailbox):
 
     def shown(self) -> object:
         """What errors and observers are given: the ref, if the floor above has set one."""
-        return self if self.ref is None else self.ref
+        return self.loop.host.ref_of(self) if self.ref is None else self.ref
 
     def name(self) -> str:
         """What to call it in errors and logs."""
-        return f"#{self.id & 0xFFFFFFFF}.{self.id >> 32}" if self.ref is None else str(self.ref)
+        shown = self.shown()
+        return f"#{self.id & 0xFFFFFFFF}.{self.id >> 32}" if shown is self else str(shown)
 
-    # A plain def, with every C expression written where it is used: as a cpdef it would pass its arguments through a
-    # struct and two more calls, 30 instructions a message (callgrind, flood).
     def tell(self, message: object, sender: object = None, lane: Lane = _DATA) -> None:
         """Send a message, from any thread. Inside a handler, the sender is the actor in hand unless named."""
+        self.accept(message, sender, lane)
+
+    # Every C expression is written where it is used, and no argument may be left out: either would cost some 30
+    # instructions a message (callgrind, flood).
+    def accept(self, message: object, sender: object, lane: Lane) -> None:
+        """What `tell` does, for callers that have all three."""
         runq = self.runq
         if (COMPILED and thread_ident() != runq.thread) or (not COMPILED and get_ident() != runq.thread):
             runq.inbound.offer(self, message, sender, lane)
@@ -168,10 +178,24 @@ class Cell(Mailbox):
         if self.ending:
             return
         if self.orders is None:
-            self.orders = deque()
-        self.orders.append(action)
+            self.orders = action
+        elif type(self.orders) is deque:
+            self.orders.append(action)
+        else:
+            self.orders = deque((self.orders, action))
         self.alert |= ORDERS
         self.make_runnable()
+
+    def take_order(self) -> Any:
+        """The next order; there must be one."""
+        action = self.orders
+        if type(action) is deque:
+            action = self.orders.popleft()
+            if self.orders:
+                return action
+        self.orders = None
+        self.alert &= ~ORDERS
+        return action
 
     def hold(self) -> None:
         """Let messages and notices wait; orders still act."""

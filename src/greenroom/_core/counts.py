@@ -52,7 +52,7 @@ class Counts:
 
 
 def count_cell(cell: Cell) -> Counts:
-    """The counts of one living cell, with what is on its way to it from other threads."""
+    """The counts of one cell, living or ended, with what is on its way to it from other threads."""
     return _count_mailbox(cell) + _on_its_way(cell.loop.inbound.count(cell))
 
 
@@ -60,14 +60,21 @@ def count_loop(loop: Any) -> Counts:
     """The counts of a loop: its living cells, those that have ended, and what is on its way from other threads."""
     totals = loop.door.totals
     handled = loop.ended_handled + loop.visits.ended_handled
-    total = _count(totals, loop.ended_sent + totals.sent_aside, handled, 0, loop.visits.adrift)
+    sent = loop.ended_sent + totals.sent_aside
+    queued = totals.stashed
+    in_hand = loop.visits.adrift
     for cell in loop.table:
-        total += _count_mailbox(cell)
-    return total + _on_its_way(loop.inbound.count())
+        sent += cell.pushed - cell.noticed
+        handled += cell.handled
+        queued += cell.queued()
+        in_hand += loop.visits.in_hand(cell)
+    return _count(totals, sent, handled, queued, in_hand) + _on_its_way(loop.inbound.count())
 
 
 def _count_mailbox(cell: Cell) -> Counts:
-    return _count(cell.tally or Tally(), cell.sent(), cell.handled, cell.queued(), cell.loop.visits.in_hand(cell))
+    tally = cell.tally or Tally()
+    queued = cell.queued() + tally.stashed
+    return _count(tally, cell.sent(), cell.handled, queued, cell.loop.visits.in_hand(cell))
 
 
 def _on_its_way(messages: int) -> Counts:

@@ -3,14 +3,20 @@ from greenroom._core.cell cimport Cell, Tally
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.slip cimport Slip
 
-cdef int EMPTY
-cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD
+cdef int EMPTY, ROOM
+cdef object Lane, NOTICE, deque, _DATA, _REJECT, _DROP_OLD
+cdef tuple _LANES
+
+@cython.final
+cdef class Waiter:
+    cdef readonly object message, sender, lane, finish
 
 @cython.final
 cdef class Door:
     cdef public object host, inbound
     cdef readonly Hooks hooks
     cdef readonly Tally totals
+    cdef dict _line
     cpdef admit(self, Cell cell, object message, object sender, object lane)
     cdef _admit_by_key(self, Cell cell, object message, object sender)
     @cython.locals(tally=Tally)
@@ -27,14 +33,38 @@ cdef class Door:
     @cython.locals(tally=Tally)
     cdef _turn_away(self, Cell cell, object message, object sender, object why=*)
     cdef _turn_away_keyless(self, Cell cell, object message, object sender, object exc)
-    @cython.locals(lane=int, tally=Tally)
+    @cython.locals(found=tuple)
     cpdef clear(self, Cell cell, object why)
+    @cython.locals(lane=int)
+    cpdef tuple take_next(self, Cell cell)
+    @cython.locals(tally=Tally)
+    cpdef bury(self, Cell cell, object message, object sender, object why)
+    @cython.locals(tally=Tally)
+    cpdef drop(self, Cell cell, object message, object sender)
+    @cython.locals(tally=Tally)
+    cpdef redirect(self, Cell cell, Cell target, object message, object sender)
+    @cython.locals(tally=Tally)
+    cpdef count_stashed(self, Cell cell, long long change)
+    @cython.locals(tally=Tally)
+    cpdef take_back(self, Cell cell, object message, object sender)
+    cpdef wait_for_room(self, Cell cell, Waiter waiter)
+    cpdef bint is_awaited(self, Cell cell, object lane)
+    cpdef give_up(self, Cell cell, Waiter waiter)
+    cpdef fill_up(self, Cell cell)
+    cdef _let_waiter_in(self, Cell cell, Waiter waiter)
+    cdef _close_line(self, Cell cell, object lane, object line)
+    @cython.locals(waiter=Waiter)
+    cdef _dismiss(self, Cell cell, object why)
+    @cython.locals(tally=Tally)
+    cpdef count_failed(self, Cell cell)
+    @cython.locals(tally=Tally)
+    cpdef count_unhandled(self, Cell cell, object sender)
     @cython.locals(tally=Tally)
     cpdef count_withdrawn(self, Cell cell, Slip slip)
     @cython.locals(tally=Tally)
     cpdef count_refused(self, Cell cell, unsigned long long rejected, unsigned long long dropped)
-    cpdef count_turned_away(self)
-    cpdef Tally tally_of(self, Cell cell)
+    @cython.locals(tally=Tally)
+    cpdef count_turned_away(self, Cell cell)
     cpdef tell_full(self, Cell cell, object message, object sender, object lane)
     cpdef tell_dropped(self, Cell cell, object message, object sender, object lane)
     cpdef tell_dead_letter(self, Cell cell, object message, object sender, object why)

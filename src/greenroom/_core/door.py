@@ -1,38 +1,62 @@
 """What happens to a message that does not simply walk into the data lane.
 
 Side lanes, slips, orders by key, mailboxes that are full or closed: everything that `Cell.tell` hands on comes here.
-Every message ends in exactly one column, here or with the handler, and whoever should know is told.
+Every message ends in exactly one column, here or with the handler, and whoever should know is told. Columns are counted
+twice, with the cell and for the whole loop, so that an ended cell can be forgotten and its messages cannot.
+
+A sender that waits for room stands in line here. The place that a message leaves is given to the first in line before
+anybody else can see it.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
+from greenroom._core.alerts import ROOM
 from greenroom._core.cell import Cell, Tally
 from greenroom._core.slip import NOTICE, Slip
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, Overflow
 
-__all__ = ["Door"]
+__all__ = ["Door", "Waiter"]
 
 EMPTY = -1
 
 _DATA = Lane.DATA
 _REJECT = Overflow.REJECT
 _DROP_OLD = Overflow.DROP_OLD
+_LANES = tuple(Lane)
+
+
+class Waiter:
+    """A message that waits for room. `finish` is called once: with None when it is in, or with what prevents it."""
+
+    __slots__ = ("finish", "lane", "message", "sender")
+
+    def __init__(
+        self, message: object, sender: object, lane: Lane, finish: Callable[[BaseException | None], object]
+    ) -> None:
+        self.message = message
+        self.sender = sender
+        self.lane = lane
+        self.finish = finish
 
 
 class Door:
     """Admission to the mailboxes of one loop, and the account of those who were not let in."""
 
-    __slots__ = ("hooks", "host", "inbound", "totals")
+    __slots__ = ("_line", "hooks", "host", "inbound", "totals")
 
     def __init__(self, host: Any, hooks: Any) -> None:
         self.host = host
         self.hooks = hooks
         self.inbound: Any = None
-        # The columns of cells that have ended.
+        # The columns of all cells, living and ended.
         self.totals = Tally()
+        # Invariant: ROOM in cell.alert iff a key with that cell is in here
+        self._line: dict[tuple[Cell, Lane], deque[Waiter]] = {}
 
     def admit(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
@@ -73,8 +97,9 @@ class Door:
         try:
             self.admit(cell, message, sender, lane)
         except MailboxFull:
-            tally = self.tally_of(cell)
+            tally = cell.count_aside()
             tally.rejected -= 1
+            self.totals.rejected -= 1
             self._turn_away(cell, message, sender, "mailbox full")
         except BaseException as exc:
             self._turn_away_keyless(cell, message, sender, exc)
@@ -100,10 +125,11 @@ class Door:
         if lane is not _DATA:
             tally = cell.count_aside()
             tally.sent_aside += 1
+            self.totals.sent_aside += 1
+        elif cell.ended:
+            # Its key, or a comparison of keys, has ended the actor meanwhile, and what it was sent is counted.
+            self.totals.sent_aside += 1
         if cell.ended:
-            # Its key, or a comparison of keys, has ended the actor meanwhile, and its account is closed.
-            tally = self.totals
-            tally.sent_aside += 1
             self.clear(cell, "stopped")
         else:
             cell.make_runnable()
@@ -112,24 +138,28 @@ class Door:
         message, sender = cell.evict(lane)
         tally = cell.count_aside()
         tally.dropped += 1
+        self.totals.dropped += 1
         self.tell_dropped(cell, message, sender, lane)
 
     def _refuse(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         tally = cell.count_aside()
         if cell.config.overflow is _REJECT:
             tally.rejected += 1
+            self.totals.rejected += 1
             self.tell_full(cell, message, sender, lane)
             raise MailboxFull(cell.shown(), message, lane, cell.config.room(lane))
         tally.sent_aside += 1
         tally.dropped += 1
+        self.totals.sent_aside += 1
+        self.totals.dropped += 1
         self.tell_dropped(cell, message, sender, lane)
 
     def _turn_away(self, cell: Cell, message: object, sender: object, why: str = "stopped") -> None:
         """A message that never stood in the mailbox becomes a dead letter."""
-        tally = self.tally_of(cell)
+        tally = cell.count_aside()
         tally.sent_aside += 1
-        tally.dead_lettered += 1
-        self.tell_dead_letter(cell, message, sender, why)
+        self.totals.sent_aside += 1
+        self.bury(cell, message, sender, why)
 
     def _turn_away_keyless(self, cell: Cell, message: object, sender: object, exc: BaseException) -> None:
         if cell.priority is None or cell.closed:
@@ -140,40 +170,149 @@ class Door:
 
     def clear(self, cell: Cell, why: str) -> None:
         """Make every message that waits for `cell` a dead letter; notices and withdrawn messages just go."""
-        lane = cell.choose()
-        while lane != EMPTY:
+        found = self.take_next(cell)
+        while found is not None:
+            self.bury(cell, found[0], found[1], why)
+            found = self.take_next(cell)
+        if cell.alert & ROOM:
+            self._dismiss(cell, why)
+
+    def take_next(self, cell: Cell) -> tuple[object, object] | None:
+        """Take the next message that waits for `cell`, with its sender; it is the caller's to account for."""
+        while True:
+            lane = cell.choose()
+            if lane == EMPTY:
+                return None
             sender = cell.sender_of(lane)
             message = cell.take_from(lane)
-            if sender is not NOTICE:
-                if isinstance(sender, Slip) and not sender.live():
-                    self.count_withdrawn(cell, sender)
-                else:
-                    tally = self.tally_of(cell)
-                    tally.dead_lettered += 1
-                    self.tell_dead_letter(cell, message, sender, why)
-            lane = cell.choose()
+            if sender is NOTICE:
+                continue
+            if isinstance(sender, Slip) and not sender.live():
+                self.count_withdrawn(cell, sender)
+                continue
+            return message, sender
+
+    def bury(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        """Make a message that was taken from `cell` a dead letter."""
+        tally = cell.count_aside()
+        tally.dead_lettered += 1
+        self.totals.dead_lettered += 1
+        self.tell_dead_letter(cell, message, sender, why)
+
+    def drop(self, cell: Cell, message: object, sender: object) -> None:
+        """Drop a message that was taken from `cell`."""
+        tally = cell.count_aside()
+        tally.dropped += 1
+        self.totals.dropped += 1
+        self.tell_dropped(cell, message, sender, _DATA)
+
+    def redirect(self, cell: Cell, target: Cell, message: object, sender: object) -> None:
+        """Send a message that was taken from `cell` to `target` instead, from the same sender."""
+        tally = cell.count_aside()
+        tally.redirected += 1
+        self.totals.redirected += 1
+        target.loop.door.deliver(target, message, sender, _DATA)
+
+    def count_stashed(self, cell: Cell, change: int) -> None:
+        """Messages were put aside, or taken back."""
+        tally = cell.count_aside()
+        tally.stashed += change
+        self.totals.stashed += change
+
+    def take_back(self, cell: Cell, message: object, sender: object) -> None:
+        """Queue a message again that was put aside, before all others."""
+        cell.put_back(message, sender)
+        # It entered the data lane a second time, but was sent once.
+        tally = cell.count_aside()
+        tally.sent_aside -= 1
+        self.totals.sent_aside -= 1
+        self.count_stashed(cell, -1)
+        cell.make_runnable()
+
+    def wait_for_room(self, cell: Cell, waiter: Waiter) -> None:
+        """Let a message in as soon as there is room, behind those who wait already."""
+        self._line.setdefault((cell, waiter.lane), deque()).append(waiter)
+        cell.alert |= ROOM
+        if cell.closed:
+            self._dismiss(cell, "stopped")
+        else:
+            self.fill_up(cell)
+
+    def is_awaited(self, cell: Cell, lane: Lane) -> bool:
+        """Whether somebody waits for room in `lane`."""
+        return (cell, lane) in self._line
+
+    def give_up(self, cell: Cell, waiter: Waiter) -> None:
+        """Take `waiter` out of the line, if it still stands there."""
+        line = self._line.get((cell, waiter.lane))
+        if line is not None and waiter in line:
+            line.remove(waiter)
+            self._close_line(cell, waiter.lane, line)
+
+    def fill_up(self, cell: Cell) -> None:
+        """Let in those who wait for room, as far as there is some."""
+        for lane in _LANES:
+            line = self._line.get((cell, lane))
+            if line is None:
+                continue
+            while line and not cell.closed and not self._is_full(cell, lane):
+                self._let_waiter_in(cell, line.popleft())
+            self._close_line(cell, lane, line)
+
+    def _let_waiter_in(self, cell: Cell, waiter: Waiter) -> None:
+        try:
+            self.admit(cell, waiter.message, waiter.sender, waiter.lane)
+        except BaseException as exc:  # its priority cannot be told: that is the sender's to hear
+            waiter.finish(exc)
+        else:
+            waiter.finish(None)
+
+    def _close_line(self, cell: Cell, lane: Lane, line: deque[Waiter]) -> None:
+        if not line and self._line.pop((cell, lane), None) is not None:
+            if not any((cell, other) in self._line for other in _LANES):
+                cell.alert &= ~ROOM
+
+    def _dismiss(self, cell: Cell, why: str) -> None:
+        """`cell` has closed: what waits for room there is a dead letter."""
+        cell.alert &= ~ROOM
+        for lane in _LANES:
+            for waiter in self._line.pop((cell, lane), ()):
+                self._turn_away(cell, waiter.message, waiter.sender, why)
+                waiter.finish(None)
+
+    def count_failed(self, cell: Cell) -> None:
+        """A handler raised."""
+        tally = cell.count_aside()
+        tally.failed += 1
+        self.totals.failed += 1
+
+    def count_unhandled(self, cell: Cell, sender: object) -> None:
+        """A handler said that a message was not for its actor."""
+        tally = cell.count_aside()
+        tally.unhandled += 1
+        self.totals.unhandled += 1
+        if isinstance(sender, Slip):
+            sender.discard("unhandled")
 
     def count_withdrawn(self, cell: Cell, slip: Slip) -> None:
         """A message whose slip had withdrawn it came up."""
-        tally = self.tally_of(cell)
+        tally = cell.count_aside()
         tally.dropped += 1
+        self.totals.dropped += 1
         slip.discard("withdrawn")
 
     def count_refused(self, cell: Cell, rejected: int, dropped: int) -> None:
         """Add what foreign threads were refused."""
-        tally = self.tally_of(cell)
-        tally.rejected += rejected
-        tally.sent_aside += dropped
-        tally.dropped += dropped
+        for tally in (cell.count_aside(), self.totals):
+            tally.rejected += rejected
+            tally.sent_aside += dropped
+            tally.dropped += dropped
 
-    def count_turned_away(self) -> None:
+    def count_turned_away(self, cell: Cell) -> None:
         """Add a message that a foreign thread sent after the loop had stopped. Under the inbound lock."""
-        self.totals.sent_aside += 1
-        self.totals.dead_lettered += 1
-
-    def tally_of(self, cell: Cell) -> Tally:
-        """Where to count for `cell`: with itself, or with those that have ended."""
-        return self.totals if cell.ended else cell.count_aside()
+        for tally in (cell.count_aside(), self.totals):
+            tally.sent_aside += 1
+            tally.dead_lettered += 1
 
     def tell_full(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell observers that a mailbox is full and the sender will hear of it. Any thread."""

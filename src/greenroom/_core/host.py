@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 
 from greenroom._core.cell import Cell
+from greenroom._core.verdict import Verdict
 from greenroom.exits import ends_system
 from greenroom.lanes import Lane
 
@@ -19,8 +20,17 @@ _log = logging.getLogger("greenroom")
 class Host:
     """Cells with nobody above them: a failed one is logged and ends, a notice is handled like a message."""
 
-    def result(self, cell: Cell, result: object) -> None:
-        """A handler returned something other than None."""
+    def verdict(self, cell: Cell, verdict: Verdict) -> None:
+        """A handler returned a verdict. If this raises, the handler has failed."""
+
+    def unhandled(self, cell: Cell, message: object, sender: object) -> None:
+        """A handler said that a message or notice was not for its actor."""
+
+    def suspended(self, cell: Cell) -> None:
+        """A handler suspends while orders wait for its end."""
+
+    def touched(self, cell: Cell) -> None:
+        """A cell that has `TOUCHED` set takes a message."""
 
     def notice(self, cell: Cell, notice: object) -> object:
         """Handle a notice in its turn; what it returns is treated as a handler's result."""
@@ -32,6 +42,10 @@ class Host:
             raise cause
         _log.error("%s failed on %r and ends", cell.name(), message, exc_info=cause)
         cell.loop.retire(cell)
+
+    def ref_of(self, cell: Cell) -> object:
+        """What errors and observers are given for a cell without a ref."""
+        return cell
 
     def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
         """A message can never be handled. May be called by any thread once the loop has stopped."""

@@ -4,7 +4,7 @@ from greenroom._core.door cimport Door
 from greenroom._core.gate cimport Gate
 
 cdef bint COMPILED
-cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _PARKED, _STOPPED, _REFUSED
+cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED
 
 @cython.final
 cdef class Parked:
@@ -30,6 +30,7 @@ cdef class Inbound:
     @cython.locals(parked=Parked)
     cpdef notify(self, Cell cell, object notice)
     cpdef order(self, Cell cell, object action)
+    cpdef bint call(self, Cell cell, object action)
     cdef _append(self, tuple entry)
     cdef _end_sleep(self)
     cdef bint _is_first_to_rouse(self) except? True

@@ -30,6 +30,7 @@ _DROP_OLD = Overflow.DROP_OLD
 # What stands in an entry's lane when it is no message, and in its message when that is parked.
 _NOTICE = object()
 _ORDER = object()
+_CALL = object()
 _PARKED = object()
 # What can become of a message at the door.
 _STOPPED = object()
@@ -120,7 +121,7 @@ class Inbound:
         """Put a message where it waits for the loop: None, _STOPPED, _REFUSED, or the older one that it displaced."""
         cell, lane, message, sender = entry
         if self.closed:
-            self._door.count_turned_away()
+            self._door.count_turned_away(cell)
             return _STOPPED
         policy = cell.config.overflow
         if policy is _DROP_OLD and not cell.closed:
@@ -159,7 +160,16 @@ class Inbound:
                 self._append((cell, _ORDER, action, None))
         self._end_sleep()
 
-    def _append(self, entry: tuple[Cell, Any, Any, Any]) -> None:
+    def call(self, cell: Cell | None, action: Callable[[], object]) -> bool:
+        """Have `action()` called by the loop's thread in its next tick, on behalf of `cell`; False when it has stopped."""
+        with self._lock:
+            if self.closed:
+                return False
+            self._append((cell, _CALL, action, None))
+        self._end_sleep()
+        return True
+
+    def _append(self, entry: tuple[Cell | None, Any, Any, Any]) -> None:
         self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between
 
     def _end_sleep(self) -> None:
@@ -244,7 +254,7 @@ class Inbound:
                 cell: Cell = brought[first]
                 lane = brought[first + 1]
                 message = brought[first + 2]
-                if cell.closed or cell.priority is not None or message is _PARKED:
+                if lane is _CALL or cell.closed or cell.priority is not None or message is _PARKED:
                     late.append((cell, lane, message, brought[first + 3]))
                 elif lane is _DATA:
                     cell.reserved -= 1
@@ -267,7 +277,9 @@ class Inbound:
                 self._put_back(late[delivered:])
 
     def _deliver(self, cell: Cell, lane: Any, message: Any, sender: object) -> None:
-        if lane is _ORDER:
+        if lane is _CALL:
+            message()
+        elif lane is _ORDER:
             cell.order(message)
         elif lane is _NOTICE:
             cell.notify(message)

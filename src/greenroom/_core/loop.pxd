@@ -6,12 +6,12 @@ from greenroom._core.inbound cimport Inbound
 from greenroom._core.pace cimport Pace
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.table cimport Table
-from greenroom._core.timers cimport Timer, Timers
+from greenroom._core.timers cimport Alarm, Timer, Timers
 from greenroom._core.visits cimport Visits
 
-cdef int ORDERS
+cdef int ORDERS, ORDERED, ADRIFT, ENDED
 cdef double LONGEST_DELAY, SHORTEST_INTERVAL
-cdef object _DATA, _DEFAULT_MAILBOX
+cdef object _DEFAULT_MAILBOX
 
 @cython.final
 cdef class Loop:
@@ -43,7 +43,7 @@ cdef class Loop:
     cpdef cancel_timers(self, Cell cell)
     @cython.locals(now=double)
     cpdef tick(self)
-    @cython.locals(timer=Timer, target=Cell, fired=int)
+    @cython.locals(timer=Alarm, fired=int)
     cdef _fire_due(self, double now)
     cpdef run_until_idle(self)
     cpdef bint has_work(self)

@@ -11,11 +11,12 @@ from _thread import get_ident
 from typing import Any
 
 from greenroom._core.alerts import ORDERS
-from greenroom._core.cell import Cell
+from greenroom._core.cell import ADRIFT, ENDED, Cell
 from greenroom._core.door import Door
 from greenroom._core.hooks import Hooks
 from greenroom._core.host import Host
 from greenroom._core.inbound import Inbound
+from greenroom._core.kinds import ORDERED
 from greenroom._core.limits import Limits
 from greenroom._core.pace import Pace
 from greenroom._core.runqueue import RunQueue
@@ -24,11 +25,10 @@ from greenroom._core.timers import LONGEST_DELAY, SHORTEST_INTERVAL, Timer, Time
 from greenroom._core.visits import Visits
 from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import InvalidDelay, LoopStopped, WaitsForItself, WrongLoop, WrongThread
-from greenroom.lanes import Lane, MailboxConfig
+from greenroom.lanes import MailboxConfig
 
 __all__ = ["Loop"]
 
-_DATA = Lane.DATA
 _DEFAULT_MAILBOX = MailboxConfig()
 
 
@@ -123,7 +123,8 @@ class Loop:
         try:
             self.cancel_timers(cell)
             self.door.clear(cell, why)
-            if cell.task is not None:
+            # An order that ends its own cell has nothing to be cancelled for.
+            if cell.task is not None and not (self.visits.hand is cell and self.visits.kind == ORDERED):
                 if self.visits.stepper.aio is not None:
                     cell.task.cancel()
                 elif self.visits.hand is not cell:  # else it is running, and ends by itself
@@ -133,13 +134,13 @@ class Loop:
             self._close_account(cell)
 
     def _close_account(self, cell: Cell) -> None:
-        self.visits.adrift += self.visits.in_hand(cell)
         self.ended_sent += cell.pushed - cell.noticed
         self.ended_handled += cell.handled
-        cell.handled = 0
-        if cell.tally is not None:
-            self.door.totals.add(cell.tally)
-        cell.ended = True
+        if self.visits.in_hand(cell):
+            self.visits.adrift += 1
+            cell.ended = ADRIFT
+        else:
+            cell.ended = ENDED
 
     def start_timer(
         self,
@@ -199,11 +200,7 @@ class Loop:
         fired = 0
         timer = self.timers.pop_due(now)
         while timer is not None:
-            target = timer.target
-            message = timer.message
-            if target.closed:
-                timer.cancel()
-            self.door.deliver(target, message, timer, _DATA)
+            timer.ring(self.door)
             fired += 1
             if fired % 64 == 0 and self.pace.spent():
                 return

@@ -112,6 +112,18 @@ class Mailbox(Ring):
                 self.alert |= SLIPS
         self.pushed += 1
 
+    def put_back(self, message: object, sender: object) -> None:
+        """Put a message that had its turn already before all others of the data lane, bound or no bound."""
+        if self.priority is not None:
+            # Places count up from 0: a negative one is before all, and later calls are before earlier ones.
+            self.priority.put_back(message, sender, -data_place(self.pushed))
+        else:
+            self.push_front(message, sender)
+            if isinstance(sender, Slip):
+                self.slips += 1
+                self.alert |= SLIPS
+        self.pushed += 1
+
     def enqueue_notice(self, notice: object) -> None:
         """Append a notice to the data lane; it needs no room."""
         place = self.pushed

@@ -144,6 +144,15 @@ class Poller:
             self._idle.append(waiter)
             await waiter
 
+    async def rest(self) -> None:
+        """Return when the loop is idle and no handler is suspended."""
+        await self.idle()
+        while self.loop.visits.suspended > 0:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            await waiter
+            await self.idle()
+
     def is_idle(self) -> bool:
         """Whether nothing is runnable, brought or due at the present time; a detached loop does nothing at all."""
         return self._aio is None or (self.loop.runq.asleep and not self.loop.has_work())

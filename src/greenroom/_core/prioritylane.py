@@ -62,6 +62,13 @@ class PriorityLane:
             raise
         self._newest += 1
 
+    def put_back(self, message: object, sender: object, place: int) -> None:
+        """Add a message that had its turn already: `place` is before all others, and so it is before every notice."""
+        self.push(message, sender, place)
+        if self._notices:
+            self._newest -= 1
+            self._notices[0].messages_before += 1
+
     def push_notice(self, notice: object, mark: object, place: int) -> None:
         """Add a notice behind the messages that stand here now."""
         self._notices.append(Waiting(notice, mark, place, self._newest))

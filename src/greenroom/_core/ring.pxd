@@ -30,6 +30,8 @@ cdef class Ring:
     cpdef set_up_ring(self)
     @cython.locals(tail=int, buf=list)
     cpdef push(self, object message, object sender)
+    @cython.locals(head=int, buf=list)
+    cpdef push_front(self, object message, object sender)
     cpdef object first_sender(self)
     @cython.locals(head=int, buf=list)
     cpdef object pop(self)

@@ -45,6 +45,17 @@ class Ring:
         buf[tail + 1] = sender  # type: ignore[index]
         self.count += 1
 
+    def push_front(self, message: object, sender: object) -> None:
+        """Put a message before all others."""
+        while self.count * 2 > self.mask:
+            self.grow()
+        head = (self.head - 2) & self.mask
+        buf = self.buf
+        buf[head] = message  # type: ignore[index]
+        buf[head + 1] = sender  # type: ignore[index]
+        self.head = head
+        self.count += 1
+
     def first_sender(self) -> object:
         """The sender of the oldest message; there must be one."""
         return self.buf[self.head + 1]  # type: ignore[index]

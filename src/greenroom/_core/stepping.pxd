@@ -1,5 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
+from greenroom._core.timers cimport Alarm
 
 cdef extern from "Python.h":
     ctypedef enum PySendResult:
@@ -51,6 +52,12 @@ cdef class Stepper:
     cpdef object step(self, HandlerTask task)
     cdef _suspend(self, HandlerTask task, object future)
 
+cdef class Wait(Alarm):
+    cdef public HandlerTask waiter
+    cpdef remove_done_callback(self, object fn)
+    @cython.locals(task=HandlerTask)
+    cpdef wake_waiter(self)
+
 @cython.final
 cdef class HandlerTask:
     cdef Stepper _stepper
@@ -62,7 +69,9 @@ cdef class HandlerTask:
     cdef int _cancels, _state
     cdef list _callbacks
     cdef object __weakref__
+    @cython.locals(wait=Wait)
     cdef _suspend(self, object future)
+    cpdef go_on(self)
     cpdef object _make_cancelled_error(self)
     cdef _return(self, object result)
     cdef _fail(self, object exc)

@@ -19,8 +19,9 @@ from typing import Any
 from weakref import getweakrefcount
 
 from greenroom._core.build import COMPILED
+from greenroom._core.timers import Alarm
 
-__all__ = ["SUSPENDED", "HandlerTask", "Stepper"]
+__all__ = ["SUSPENDED", "HandlerTask", "Stepper", "Wait"]
 
 # asyncio's own extension points for other kinds of task; its stubs allow only `Task`.
 _enter_task: Any = tasks._enter_task
@@ -174,6 +175,33 @@ class Stepper:
             # What was yielded is no proper future: the handler gets the error, where it waits.
             task._inject = exc
             self.resume(task._cell)
+
+
+class Wait(Alarm):
+    """Something a handler can wait for without asyncio: when it is over, the actor's turn comes by the run queue.
+
+    To be awaited it yields itself; a subclass says what its end is, and calls `wake_waiter` then.
+    """
+
+    __slots__ = ("waiter",)
+
+    # No C method: one with arguments that may be left out cannot be overridden across modules.
+    def cancel(self, msg: object = None) -> bool:
+        """Give up waiting; False when it is over."""
+        raise NotImplementedError
+
+    def remove_done_callback(self, fn: object) -> int:
+        """The handler that waits is broken off."""
+        self.waiter: HandlerTask | None = None
+        self.cancel()
+        return 1
+
+    def wake_waiter(self) -> None:
+        """Let the handler that waits go on, if one does."""
+        task = self.waiter
+        if task is not None:
+            self.waiter = None
+            task.go_on()
 
 
 class HandlerTask:
@@ -334,6 +362,13 @@ class HandlerTask:
         if future is None:
             self._stepper.resume(self._cell)
             return
+        if isinstance(future, Wait):
+            wait = future
+            wait.waiter = self
+            self._waiter = wait
+            if self._must_cancel and wait.cancel(self._cancel_message):
+                self._must_cancel = False
+            return
         blocking = getattr(future, "_asyncio_future_blocking", None)
         aio = self._stepper.aio
         if blocking:
@@ -364,6 +399,11 @@ class HandlerTask:
             future.result()
         except BaseException as exc:
             self._inject = exc
+        self._stepper.resume(self._cell)
+
+    def go_on(self) -> None:
+        """What was waited for without asyncio is over."""
+        self._waiter = None
         self._stepper.resume(self._cell)
 
     def abandon(self) -> None:

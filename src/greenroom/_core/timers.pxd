@@ -10,20 +10,26 @@ cdef extern from "Python.h":
 cdef bint COMPILED
 cdef double BUCKETS_PER_SECOND
 cdef int NEW, PENDING, QUEUED, OVER
-cdef object _deadline, insort_right, heapify, ceil, get_ident, heappop, heappush
+cdef object _DATA, _deadline, insort_right, heapify, ceil, get_ident, heappop, heappush
+
+cdef class Alarm(Slip):
+    cdef public double deadline
+    cdef int _state
+    cdef Py_ssize_t _position
+    cdef Bucket _bucket
+    cpdef set_up_alarm(self, double deadline)
+    cpdef ring(self, object door)
+    cpdef end(self)
+    cpdef disarm(self, Timers timers)
 
 @cython.final
-cdef class Timer(Slip):
-    cdef public double deadline
+cdef class Timer(Alarm):
     cdef readonly double interval
     cdef readonly bint fixed_rate
     cdef readonly unsigned long long skipped
     cdef readonly object target, message, owner
     cdef object _sender
     cdef Timers timers
-    cdef int _state
-    cdef Py_ssize_t _position
-    cdef Bucket _bucket
     cdef Timer _next, _previous
     cpdef set_up(
         self,
@@ -39,15 +45,14 @@ cdef class Timer(Slip):
     cdef _after_tick(self)
     @cython.locals(late=double, missed="long long")
     cdef _skip_missed(self)
-    cdef _end(self)
     cpdef bint cancel(self)
 
 @cython.final
 cdef class Bucket:
-    cdef object key
+    cdef long long key
     cdef double earliest
     cdef Py_ssize_t live
-    cdef list timers
+    cdef list alarms
 
 @cython.final
 cdef class Timers:
@@ -58,25 +63,29 @@ cdef class Timers:
     cdef dict _buckets
     cdef list _keys, _due
     cdef Py_ssize_t _position
-    cdef object _opened
+    cdef Bucket _recent
+    cdef long long _opened
     cpdef double now(self) except? -1.0
     @cython.locals(mine=bint)
     cpdef require_own_thread(self)
     cpdef require_room(self)
-    @cython.locals(deadline=double, bucket=Bucket, due=list, last=Timer)
-    cpdef add(self, Timer timer)
+    @cython.locals(deadline=double, bucket=Bucket, due=list, last=Alarm, key="long long")
+    cpdef add(self, Alarm timer)
+    @cython.locals(last=Bucket, bucket=Bucket)
+    cdef Bucket _bucket_of(self, long long key, double deadline)
     @cython.locals(bucket=Bucket)
-    cpdef remove(self, Timer timer)
-    @cython.locals(timer=Timer, position=Py_ssize_t)
+    cpdef remove(self, Alarm timer)
+    cdef _discard(self, Bucket bucket)
+    @cython.locals(timer=Alarm, position=Py_ssize_t)
     cdef _close_holes(self, Bucket bucket)
-    @cython.locals(timer=Timer, bucket=Bucket)
-    cpdef Timer pop_due(self, double now)
-    @cython.locals(timer=Timer)
+    @cython.locals(timer=Alarm, bucket=Bucket)
+    cpdef Alarm pop_due(self, double now)
+    @cython.locals(timer=Alarm)
     cdef _open(self, Bucket bucket)
     cdef _pass(self)
-    @cython.locals(timer=Timer, bucket=Bucket)
+    @cython.locals(timer=Alarm, bucket=Bucket)
     cpdef object next_deadline(self)
     @cython.locals(bucket=Bucket)
     cpdef clear(self)
-    @cython.locals(timer=Timer)
-    cdef _end_all(self, list timers)
+    @cython.locals(timer=Alarm)
+    cdef _end_all(self, list alarms)

@@ -19,8 +19,11 @@ from greenroom._core.pace import Pace
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.slip import Slip
 from greenroom.errors import TooManyTimers, WrongThread
+from greenroom.lanes import Lane
 
-__all__ = ["Timer", "Timers"]
+__all__ = ["Alarm", "Timer", "Timers"]
+
+_DATA = Lane.DATA
 
 BUCKETS_PER_SECOND = 128.0
 LONGEST_DELAY: float = 1e12
@@ -36,7 +39,34 @@ OVER = 3
 _deadline = attrgetter("deadline")
 
 
-class Timer(Slip):
+class Alarm(Slip):
+    """Something that is due at a moment, in one of `Timers`' buckets until then."""
+
+    __slots__ = ("_bucket", "_position", "_state", "deadline")
+
+    def set_up_alarm(self, deadline: float) -> None:
+        """What `__init__` would do, for subclasses."""
+        self.deadline = deadline
+        self._state = NEW
+        # Invariant: while PENDING in a bucket, _bucket.alarms[_position] is self
+        self._bucket: Bucket | None = None
+        self._position = 0
+
+    def ring(self, door: Any) -> None:
+        """The moment has come."""
+
+    def end(self) -> None:
+        """Nothing is to come any more."""
+        self._state = OVER
+
+    def disarm(self, timers: Timers) -> None:
+        """Take it out of `timers`, if it is still to come."""
+        if self._state == PENDING:
+            timers.remove(self)
+        self._state = OVER
+
+
+class Timer(Alarm):
     """A message to come, once or again and again. The slip of its own ticks, so that a cancelled one is not handled.
 
     When compiled, the garbage collector does not follow timers: a million of them took it three times as long as
@@ -45,13 +75,9 @@ class Timer(Slip):
     """
 
     __slots__ = (
-        "_bucket",
         "_next",
-        "_position",
         "_previous",
         "_sender",
-        "_state",
-        "deadline",
         "fixed_rate",
         "interval",
         "message",
@@ -74,19 +100,15 @@ class Timer(Slip):
         """What `__init__` would do; `Loop.start_timer` makes timers without one, as in `Loop.spawn`."""
         if COMPILED:
             untrack(self)
+        self.set_up_alarm(deadline)
         self._sender: object = None if owner is None else owner.ref
         self.timers = timers
         self.target: Any = target
         self.message = message
         self.interval = interval
         self.fixed_rate = fixed_rate
-        self.deadline = deadline
         # Ticks that fell out because the loop stood still, or the last one was still queued.
         self.skipped = 0
-        self._state = NEW
-        # Invariant: while PENDING in a bucket, _bucket.timers[_position] is self
-        self._bucket: Bucket | None = None
-        self._position = 0
         # The other timers of the same owner, so that all of them end with it.
         self.owner = owner
         self._next: Timer | None = None
@@ -113,8 +135,16 @@ class Timer(Slip):
         self.timers.require_own_thread()
         if self._state == PENDING:
             self.timers.remove(self)
-        self._end()
+        self.end()
         return True
+
+    def ring(self, door: Any) -> None:
+        """Send a tick."""
+        target = self.target
+        message = self.message
+        if target.closed:
+            self.cancel()
+        door.deliver(target, message, self, _DATA)
 
     def shown_sender(self) -> object:
         """The ref of the timer's owner: a tick is a message of its own."""
@@ -140,7 +170,7 @@ class Timer(Slip):
         if self._state != QUEUED:
             return
         if self.interval <= 0.0 or self.timers.closed:
-            self._end()
+            self.end()
         elif self.fixed_rate:
             self._skip_missed()
             self.timers.add(self)
@@ -158,7 +188,8 @@ class Timer(Slip):
             self.skipped += missed
             self.deadline += missed * self.interval
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Let go of everything."""
         self._state = OVER
         owner = self.owner
         if owner is not None:
@@ -173,22 +204,34 @@ class Timer(Slip):
 
 
 class Bucket:
-    """The timers of one slice of time, in the order they were started; a cancelled one leaves a hole."""
+    """The alarms of one slice of time, in the order they were set; a cancelled one leaves a hole."""
 
-    __slots__ = ("earliest", "key", "live", "timers")
+    __slots__ = ("alarms", "earliest", "key", "live")
 
     def __init__(self, key: int, earliest: float) -> None:
         self.key = key
         # Not after the earliest deadline in here; may be too early when that one was cancelled.
         self.earliest = earliest
         self.live = 0
-        self.timers: list[Timer | None] = []
+        self.alarms: list[Alarm | None] = []
 
 
 class Timers:
-    """All pending timers of one loop."""
+    """All pending alarms of one loop."""
 
-    __slots__ = ("_buckets", "_due", "_keys", "_opened", "_pace", "_position", "_runq", "closed", "count", "limit")
+    __slots__ = (
+        "_buckets",
+        "_due",
+        "_keys",
+        "_opened",
+        "_pace",
+        "_position",
+        "_recent",
+        "_runq",
+        "closed",
+        "count",
+        "limit",
+    )
 
     def __init__(self, runq: RunQueue, pace: Pace, limit: int) -> None:
         self._runq = runq
@@ -199,8 +242,11 @@ class Timers:
         self._buckets: dict[int, Bucket] = {}
         # Invariant: a heap with every key of _buckets, and keys of buckets that are gone
         self._keys: list[int] = []
-        # Timers whose bucket's time has come, sorted, from _position on; every key up to _opened goes here.
-        self._due: list[Timer | None] = []
+        # The bucket that was last added to. It stays when it is empty: an ask sets an alarm and cancels it, the next
+        # ask sets one for nearly the same moment, and the bucket need not be made again (`make bench`, P5).
+        self._recent: Bucket | None = None
+        # Alarms whose bucket's time has come, sorted, from _position on; every key up to _opened goes here.
+        self._due: list[Alarm | None] = []
         self._position = 0
         self._opened = -1
 
@@ -222,7 +268,7 @@ class Timers:
         if self.count >= self.limit:
             raise TooManyTimers(self.limit)
 
-    def add(self, timer: Timer) -> None:
+    def add(self, timer: Alarm) -> None:
         """Let `timer` wait for its deadline. The limit is for new ones: a periodic timer keeps its place."""
         deadline = timer.deadline
         key = int(deadline * BUCKETS_PER_SECOND)
@@ -237,42 +283,58 @@ class Timers:
             else:
                 insort_right(due, timer, self._position, key=_deadline)
             return
+        bucket = self._recent
+        if bucket is None or bucket.key != key:
+            bucket = self._bucket_of(key, deadline)
+        if deadline < bucket.earliest:
+            bucket.earliest = deadline
+        timer._bucket = bucket
+        timer._position = len(bucket.alarms)
+        bucket.alarms.append(timer)
+        bucket.live += 1
+
+    def _bucket_of(self, key: int, deadline: float) -> Bucket:
+        """The bucket with this key, which is the most recent one from now on."""
+        last = self._recent
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = Bucket(key, deadline)
             heappush(self._keys, key)
-        elif deadline < bucket.earliest:
-            bucket.earliest = deadline
-        timer._bucket = bucket
-        timer._position = len(bucket.timers)
-        bucket.timers.append(timer)
-        bucket.live += 1
+        self._recent = bucket
+        if last is not None and last.live == 0:
+            self._discard(last)
+        return bucket
 
-    def remove(self, timer: Timer) -> None:
-        """Forget a pending timer."""
+    def remove(self, timer: Alarm) -> None:
+        """Forget a pending alarm."""
         self.count -= 1
         bucket = timer._bucket
         if bucket is None:
             return  # among the due ones, where its state tells
         timer._bucket = None
-        bucket.timers[timer._position] = None
+        bucket.alarms[timer._position] = None
         bucket.live -= 1
         if bucket.live == 0:
-            # Its key stays in the heap until it comes up, or until most keys are such.
-            del self._buckets[bucket.key]
-            if len(self._keys) > 2 * len(self._buckets) + 64:
-                self._keys = list(self._buckets)
-                heapify(self._keys)
-        elif len(bucket.timers) > 2 * bucket.live + 32:
+            if bucket is self._recent:
+                bucket.alarms.clear()
+            else:
+                self._discard(bucket)
+        elif len(bucket.alarms) > 2 * bucket.live + 32:
             self._close_holes(bucket)
 
+    def _discard(self, bucket: Bucket) -> None:
+        """Forget an empty bucket. Its key stays in the heap until it comes up, or until most keys are such."""
+        if self._buckets.pop(bucket.key, None) is not None and len(self._keys) > 2 * len(self._buckets) + 64:
+            self._keys = list(self._buckets)
+            heapify(self._keys)
+
     def _close_holes(self, bucket: Bucket) -> None:
-        bucket.timers = [timer for timer in bucket.timers if timer is not None]
-        for position, timer in enumerate(bucket.timers):
+        bucket.alarms = [timer for timer in bucket.alarms if timer is not None]
+        for position, timer in enumerate(bucket.alarms):
             timer._position = position  # type: ignore[union-attr]
 
-    def pop_due(self, now: float) -> Timer | None:
-        """Take the first timer whose deadline is not after `now`: the earliest, or of equals the first started."""
+    def pop_due(self, now: float) -> Alarm | None:
+        """Take the first alarm whose deadline is not after `now`: the earliest, or of equals the first started."""
         while True:
             if self._position == len(self._due):
                 if self._position:
@@ -295,7 +357,9 @@ class Timers:
             self._pass()
 
     def _open(self, bucket: Bucket) -> None:
-        self._due = [timer for timer in bucket.timers if timer is not None]
+        if bucket is self._recent:
+            self._recent = None
+        self._due = [timer for timer in bucket.alarms if timer is not None]
         self._due.sort(key=_deadline)
         self._position = 0
         self._opened = bucket.key
@@ -315,8 +379,11 @@ class Timers:
             self._pass()
         while self._keys:
             bucket = self._buckets.get(self._keys[0])
-            if bucket is not None:
+            if bucket is not None and bucket.live > 0:
                 return bucket.earliest
+            if bucket is not None:
+                del self._buckets[bucket.key]
+                self._recent = None
             heappop(self._keys)
         return None
 
@@ -324,15 +391,16 @@ class Timers:
         """End every pending timer, for good: one whose tick is in hand does not begin again."""
         self.closed = True
         for bucket in self._buckets.values():
-            self._end_all(bucket.timers)
+            self._end_all(bucket.alarms)
         self._buckets = {}
+        self._recent = None
         self._keys = []
         self._end_all(self._due)
         self._due = []
         self._position = 0
         self.count = 0
 
-    def _end_all(self, timers: list[Timer | None]) -> None:
-        for timer in timers:
+    def _end_all(self, alarms: list[Alarm | None]) -> None:
+        for timer in alarms:
             if timer is not None and timer._state == PENDING:
-                timer._end()
+                timer.end()

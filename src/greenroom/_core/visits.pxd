@@ -1,5 +1,5 @@
 import cython
-from greenroom._core.cell cimport Cell, Tally
+from greenroom._core.cell cimport Cell
 from greenroom._core.door cimport Door
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.pace cimport Pace, counter
@@ -7,14 +7,26 @@ from greenroom._core.ring cimport take_slot
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.slip cimport Slip
 from greenroom._core.stepping cimport HandlerTask, Stepper
+from greenroom._core.verdict cimport Verdict
 
 cdef bint COMPILED
 cdef double LINGER, NEVER
-cdef int HELD, ORDERS, RESUME
-cdef int EMPTY, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED
-cdef object CoroutineType, SUSPENDED, NOTICE
+cdef int HELD, ORDERS, RESUME, ROOM, TOUCHED
+cdef int ADRIFT, ENDED
+cdef int EMPTY, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
+cdef object CoroutineType, SUSPENDED, NOTICE, UNHANDLED
 
-cdef bint is_compiled_coroutine(object result)
+cdef extern from *:
+    """
+    static inline int greenroom_can_await(PyObject *object) {
+        PyAsyncMethods *methods = Py_TYPE(object)->tp_as_async;
+        return methods != NULL && methods->am_await != NULL;
+    }
+    """
+    bint can_await "greenroom_can_await" (object)
+
+cdef bint is_awaitable(object result)
+cdef bint is_coroutine(object awaitable)
 
 @cython.final
 cdef class Visits:
@@ -27,6 +39,7 @@ cdef class Visits:
     cdef readonly Cell hand
     cdef readonly int kind
     cdef readonly object message, sender
+    cdef readonly Py_ssize_t suspended
     cdef readonly unsigned long long ended_handled
     cdef public long long adrift
     cdef readonly double trim_at
@@ -49,7 +62,12 @@ cdef class Visits:
     cdef bint _go_on(self, Cell cell) except? False
     @cython.locals(kind=int)
     cdef _settle(self, Cell cell, object result)
+    @cython.locals(kind=int)
+    cdef _leave_unhandled(self, Cell cell)
+    cpdef tuple stash(self)
+    cpdef let_sender_go(self)
     cdef int _leave(self, Cell cell) except -1
+    cdef _come_home(self, Cell cell)
     cdef bint _has_more(self, Cell cell) except? False
     cpdef resume(self, Cell cell)
     cpdef int in_hand(self, Cell cell)
@@ -57,7 +75,6 @@ cdef class Visits:
     cdef _fail(self, object cause)
     @cython.locals(task=HandlerTask)
     cpdef abandon(self, Cell cell)
-    @cython.locals(tally=Tally)
     cdef _count_failed(self, Cell cell, object sender, object cause)
     cdef _adapt(self, Py_ssize_t waiting)
     cdef int _note_large(self, Cell cell) except -1

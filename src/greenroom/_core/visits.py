@@ -21,16 +21,18 @@ from math import inf
 from types import CoroutineType
 from typing import Any
 
-from greenroom._core.alerts import HELD, ORDERS, RESUME
+from greenroom._core.alerts import HELD, ORDERS, RESUME, ROOM, TOUCHED
 from greenroom._core.build import COMPILED
-from greenroom._core.cell import Cell
+from greenroom._core.cell import ADRIFT, ENDED, Cell
 from greenroom._core.door import Door
 from greenroom._core.hooks import Hooks
+from greenroom._core.kinds import MESSAGE, NOTHING, NOTICED, ORDERED, STASHED
 from greenroom._core.pace import Pace
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.slip import NOTICE, Slip
 from greenroom._core.stepping import SUSPENDED, HandlerTask, Stepper
-from greenroom.errors import InternalError
+from greenroom._core.verdict import UNHANDLED, Verdict
+from greenroom.errors import InternalError, NotAwaited
 from greenroom.exits import ends_system
 
 __all__ = ["Visits"]
@@ -43,16 +45,18 @@ KEPT = 64
 LINGER = 1.0
 """Seconds a drained ring stays large: growing it anew for each burst costs 150 ns a message (`make bench`, P3)."""
 NEVER = inf
-# What a cell has in hand.
-NOTHING = 0
-MESSAGE = 1
-NOTICED = 2
-ORDERED = 3
 
 
-def is_compiled_coroutine(result: object) -> bool:
-    """Whether `result` is the coroutine of a handler that Cython compiled: those have a type of their own."""
-    return type(result).__name__ == "coroutine" and isinstance(result, Coroutine)
+def is_awaitable(result: object) -> bool:
+    """Whether `result` could be awaited."""
+    return can_await(result) if COMPILED else hasattr(type(result), "__await__")
+
+
+def is_coroutine(awaitable: object) -> bool:
+    """Whether `awaitable` is a handler's own coroutine; those of handlers that Cython compiled have their own type."""
+    return type(awaitable) is CoroutineType or (
+        type(awaitable).__name__ == "coroutine" and isinstance(awaitable, Coroutine)
+    )
 
 
 class Visits:
@@ -79,6 +83,7 @@ class Visits:
         "runq",
         "sender",
         "stepper",
+        "suspended",
         "trim_at",
     )
 
@@ -97,6 +102,8 @@ class Visits:
         # What cells that have ended handled since, and what they have in hand still.
         self.ended_handled = 0
         self.adrift = 0
+        # Invariant: how many cells have a suspended handler or order
+        self.suspended = 0
         self._left = 0
         self._out_of_time = False
         self._tick_began = 0.0
@@ -176,7 +183,7 @@ class Visits:
                 self.sender = sender
                 self.kind = MESSAGE
                 result = cell.handler(cell.subject, message)
-                if result is None:
+                if result is None and self.kind == MESSAGE:
                     self.kind = NOTHING
                     cell.handled += 1
                 elif not self._conclude(cell, result):
@@ -192,10 +199,7 @@ class Visits:
         if cell.alert & RESUME:
             return self._go_on(cell)
         if cell.alert & ORDERS:
-            action = cell.orders.popleft()  # type: ignore[union-attr]
-            if not cell.orders:
-                cell.orders = None
-                cell.alert &= ~ORDERS
+            action = cell.take_order()
             self.kind, self.message, self.sender = ORDERED, action, None
             return self._conclude(cell, action(cell))
         if cell.alert & HELD:
@@ -205,6 +209,11 @@ class Visits:
             return False
         sender = cell.sender_of(lane)
         message = cell.take_from(lane)
+        if cell.alert & (ROOM | TOUCHED) and sender is not NOTICE:
+            if cell.alert & ROOM:
+                self.door.fill_up(cell)
+            if cell.alert & TOUCHED:
+                self.host.touched(cell)
         if isinstance(sender, Slip):
             if sender is NOTICE:
                 self.kind, self.message, self.sender = NOTICED, message, None
@@ -227,12 +236,17 @@ class Visits:
 
     def _conclude(self, cell: Cell, result: object) -> bool:
         """Bring what is in hand to its end, stepping it if it is a coroutine; False when that suspends."""
-        if type(result) is CoroutineType or is_compiled_coroutine(result):
+        if type(result) is CoroutineType or is_awaitable(result):
+            if not is_coroutine(result):
+                raise NotAwaited(cell.shown(), result)
             result = self.stepper.first(result, cell)
             if result is SUSPENDED:
                 task = cell.task
                 task.kind, task.message, task.sender = self.kind, self.message, self.sender
                 self.kind = NOTHING
+                self.suspended += 1
+                if cell.alert & ORDERS:
+                    self.host.suspended(cell)
                 return False
         self._settle(cell, result)
         return True
@@ -242,38 +256,68 @@ class Visits:
         cell.alert &= ~RESUME
         task: HandlerTask = cell.task
         self.kind, self.message, self.sender = task.kind, task.message, task.sender
+        self.suspended -= 1
         result = self.stepper.step(task)
         if result is SUSPENDED:
+            task.kind, task.sender = self.kind, self.sender
             self.kind = NOTHING
+            self.suspended += 1
             return False
         self._settle(cell, result)
         return True
 
     def _settle(self, cell: Cell, result: object) -> None:
         """Account for what was in hand, and pass its result on."""
+        if isinstance(result, Verdict):
+            if result is UNHANDLED:
+                self._leave_unhandled(cell)
+                return
+            self.host.verdict(cell, result)
+            result = None
         kind = self.kind
         self.kind = NOTHING
         if kind == MESSAGE:
             cell.handled += 1
             if isinstance(self.sender, Slip):
                 self.sender.settle(result)
-        if result is not None and kind != ORDERED:
-            self.host.result(cell, result)
+
+    def let_sender_go(self) -> None:
+        """The message in hand is answered, or will be, by somebody else."""
+        self.sender = None
+
+    def _leave_unhandled(self, cell: Cell) -> None:
+        kind = self.kind
+        self.kind = NOTHING
+        if kind == MESSAGE:
+            self.door.count_unhandled(cell, self.sender)
+            if cell.ended == ADRIFT:
+                self._come_home(cell)
+        if kind == MESSAGE or kind == NOTICED:  # noqa: PLR1714 - a tuple to search in would be an object
+            self.host.unhandled(cell, self.message, self.sender)
+
+    def stash(self) -> tuple[object, object]:
+        """Take the message in hand away to be handled later, with its sender; there must be one."""
+        self.kind = STASHED
+        return self.message, self.sender
 
     def _leave(self, cell: Cell) -> None:
         """End a visit: back into the run queue if there is more to do, else idle or suspended."""
         if cell.task is None:
-            if cell.ended:
+            if cell.ended == ADRIFT:
                 # It ended with a message in hand, which has been handled since.
-                self.ended_handled += cell.handled
-                self.adrift -= cell.handled
-                cell.handled = 0
+                self.ended_handled += 1
+                self._come_home(cell)
             if self._has_more(cell):
                 self.runq.push(cell)
             else:
                 cell.idle = True
                 if cell.mask >= KEPT:
                     self._note_large(cell)
+
+    def _come_home(self, cell: Cell) -> None:
+        """What an ended cell still had in hand has found its column."""
+        self.adrift -= 1
+        cell.ended = ENDED
 
     def _has_more(self, cell: Cell) -> bool:
         if cell.alert == 0:
@@ -316,6 +360,7 @@ class Visits:
         """Break off the suspended handler of `cell`, which will not end by itself; its message counts as failed."""
         task: HandlerTask = cell.task
         cell.alert &= ~RESUME
+        self.suspended -= 1
         if task.kind == MESSAGE:
             self._count_failed(cell, task.sender, CancelledError("abandoned"))
         try:
@@ -324,10 +369,9 @@ class Visits:
             _log.exception("the handler of %s would not be broken off", cell.name())
 
     def _count_failed(self, cell: Cell, sender: object, cause: BaseException) -> None:
-        tally = self.door.tally_of(cell)
-        tally.failed += 1
-        if cell.ended:
-            self.adrift -= 1
+        self.door.count_failed(cell)
+        if cell.ended == ADRIFT:
+            self._come_home(cell)
         if isinstance(sender, Slip):
             try:
                 sender.fail(cause)

@@ -1,0 +1,10 @@
+"""What a cell can have in hand. Never compiled, as `alerts`: hot modules copy these numbers into C integers."""
+
+from __future__ import annotations
+
+NOTHING = 0
+MESSAGE = 1
+NOTICED = 2
+ORDERED = 3
+STASHED = 4
+"""A message that its handler has put aside."""

@@ -1,0 +1,5 @@
+cdef class Verdict:
+    pass
+
+cdef class _Unhandled(Verdict):
+    pass
