@@ -16,17 +16,39 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
+    "ActorTerminated",
     "AlreadyAttached",
+    "AlreadyReplied",
+    "AskDeadlock",
+    "AskTimeout",
     "ConfigError",
+    "DeathPact",
     "GreenroomError",
+    "HandlerConflict",
     "HookError",
     "InternalError",
     "InvalidDelay",
+    "InvalidName",
+    "LoopBusy",
     "LoopStopped",
     "MailboxFull",
+    "MessageDropped",
+    "NameTaken",
+    "NoMessage",
+    "NotAnActor",
+    "NotAwaited",
+    "NotStarted",
+    "RefGone",
+    "SendTimeout",
+    "SettleTimeout",
+    "StashFull",
+    "SystemFailed",
+    "SystemStopped",
     "TooManyActors",
     "TooManyTimers",
     "TooManyWatches",
+    "Unhandled",
+    "UnknownDispatcher",
     "WaitsForItself",
     "WatchError",
     "WrongLoop",
@@ -137,6 +159,16 @@ class InvalidDelay(GreenroomError, ValueError):
         self.value = value
 
 
+class LoopBusy(GreenroomError):
+    """A system did not come to do what another thread asked of it."""
+
+    code = "loop_busy"
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"the system {name!r} is not free: {why}")
+        self.name = name
+
+
 class LoopStopped(GreenroomError):
     """The loop has been closed and takes no more work."""
 
@@ -172,6 +204,238 @@ class WrongThread(GreenroomError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} belongs to its loop's own thread; from another thread, send a message instead")
+
+
+class NotAwaited(GreenroomError, TypeError):
+    """A handler or hook returned something that has to be awaited, and nobody would."""
+
+    code = "not_awaited"
+
+    def __init__(self, ref: object, awaitable: object) -> None:
+        super().__init__(
+            f"a handler of {ref} returned {awaitable!r}, which nobody awaits: make the handler `async def` and write "
+            "`await` before it, or use `ctx.pipe_to_self` to go on with other messages meanwhile"
+        )
+        self.ref = ref
+
+
+class ActorTerminated(GreenroomError):
+    """The actor that should have answered has ended; `.reason` says how."""
+
+    code = "actor_terminated"
+
+    def __init__(self, ref: object, reason: object) -> None:
+        super().__init__(f"{ref} has ended ({reason}) and will not answer; watch it to be told, or ask its successor")
+        self.ref = ref
+        self.reason = reason
+
+
+class AskTimeout(GreenroomError, TimeoutError):
+    """No reply came in time. The message may still be handled; its reply is then a dead letter."""
+
+    code = "ask_timeout"
+
+    def __init__(self, ref: object, timeout: float) -> None:
+        super().__init__(f"no reply from {ref} within {timeout} s; give it a longer `timeout`, or see what keeps it busy")
+        self.ref = ref
+        self.timeout = timeout
+
+
+class AskDeadlock(GreenroomError):
+    """Actors wait for one another's replies in a circle; `.cycle` names them."""
+
+    code = "ask_deadlock"
+
+    def __init__(self, cycle: tuple[object, ...]) -> None:
+        super().__init__(
+            f"asks that wait for one another: {' -> '.join(map(str, cycle))}; none of them can answer while it waits: "
+            "use `tell`, `ctx.pipe_to_self` or `ctx.defer_reply` in one of them"
+        )
+        self.cycle = cycle
+
+
+class MessageDropped(GreenroomError):
+    """The message of an ask was dropped by the mailbox's policy, or by its drain."""
+
+    code = "message_dropped"
+
+    def __init__(self, ref: object) -> None:
+        super().__init__(f"the mailbox of {ref} dropped the message, as its policy says: there will be no reply")
+        self.ref = ref
+
+
+class Unhandled(GreenroomError):
+    """The actor does not handle messages of this type."""
+
+    code = "unhandled"
+
+    def __init__(self, ref: object, message: object) -> None:
+        super().__init__(
+            f"{ref} does not handle {type(message).__name__}: add a method with @handles({type(message).__name__}), "
+            "or send it to somebody else"
+        )
+        self.ref = ref
+        self.message = message
+
+
+class SendTimeout(GreenroomError, TimeoutError):
+    """No room came free in time; `.message` is the message, given back."""
+
+    code = "send_timeout"
+
+    def __init__(self, ref: object, message: object, timeout: float) -> None:
+        super().__init__(f"no room in the mailbox of {ref} within {timeout} s; the message is in `.message`")
+        self.ref = ref
+        self.message = message
+        self.timeout = timeout
+
+
+class AlreadyReplied(GreenroomError):
+    """A deferred reply was given twice."""
+
+    code = "already_replied"
+
+    def __init__(self) -> None:
+        super().__init__("this reply has been given already: `send` or `fail` may be called once")
+
+
+class NoMessage(GreenroomError):
+    """Something that concerns the message in hand was called while none is in hand."""
+
+    code = "no_message"
+
+    def __init__(self, ref: object, what: str) -> None:
+        super().__init__(f"{what} of {ref} was called while it handles no message: call it from within a handler")
+        self.ref = ref
+
+
+class StashFull(GreenroomError):
+    """The stash holds as many messages as it may. Nothing is lost: the message is still in hand."""
+
+    code = "stash_full"
+
+    def __init__(self, ref: object, capacity: int) -> None:
+        super().__init__(
+            f"the stash of {ref} holds {capacity} messages, which is its limit; unstash some, or give it more room "
+            "with `ctx.stash_capacity`"
+        )
+        self.ref = ref
+        self.capacity = capacity
+
+
+class DeathPact(GreenroomError):
+    """An actor watched another, which ended, and has no `on_terminated`."""
+
+    code = "death_pact"
+
+    def __init__(self, ref: object, ended: object, reason: object) -> None:
+        super().__init__(
+            f"{ref} watches {ended}, which has ended ({reason}), and has no `on_terminated`: define one, or unwatch"
+        )
+        self.ref = ref
+        self.ended = ended
+        self.reason = reason
+
+
+class NotAnActor(GreenroomError, TypeError):
+    """What was spawned is not, or does not make, an actor."""
+
+    code = "not_an_actor"
+
+
+class HandlerConflict(GreenroomError, TypeError):
+    """Two methods of one class handle the same type."""
+
+    code = "handler_conflict"
+
+    def __init__(self, actor_class: type, message_type: type, first: str, second: str) -> None:
+        super().__init__(
+            f"{actor_class.__name__}.{first} and .{second} both handle {message_type.__name__}: leave it to one of them"
+        )
+        self.message_type = message_type
+
+
+class NameTaken(GreenroomError):
+    """A sibling has this name already."""
+
+    code = "name_taken"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"an actor named {path} is alive: choose another name, or wait until it has ended")
+        self.path = path
+
+
+class InvalidName(GreenroomError, ValueError):
+    """An actor cannot have this name."""
+
+    code = "invalid_name"
+
+    def __init__(self, name: object) -> None:
+        super().__init__(f"{name!r} cannot be an actor's name: use a text that is not empty and has no '/' or '$' in it")
+        self.name = name
+
+
+class UnknownDispatcher(GreenroomError, ValueError):
+    """No dispatcher has this name."""
+
+    code = "unknown_dispatcher"
+
+    def __init__(self, name: object, known: tuple[str, ...]) -> None:
+        super().__init__(f"there is no dispatcher {name!r}; there are: {', '.join(known)}")
+        self.name = name
+
+
+class NotStarted(GreenroomError):
+    """The system is not running yet, or not any more."""
+
+    code = "not_started"
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(
+            f"{what} needs a running system, and {name!r} is not running: use `async with`, `with` or `run()` first"
+        )
+
+
+class SystemStopped(GreenroomError):
+    """The system is stopping or has stopped: nothing can be spawned on it any more."""
+
+    code = "system_stopped"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the system {name!r} is stopping or has stopped: make a new ActorSystem")
+        self.name = name
+
+
+class SystemFailed(GreenroomError):
+    """A failure ended the system; `__cause__` is what it was."""
+
+    code = "system_failed"
+
+    def __init__(self, name: str, cause: BaseException) -> None:
+        super().__init__(f"the system {name!r} was ended by {type(cause).__name__}: {cause}")
+        self.name = name
+        self.cause = cause
+
+
+class RefGone(GreenroomError):
+    """A ref was unpickled where its system does not live."""
+
+    code = "ref_gone"
+
+    def __init__(self, system: str, path: str) -> None:
+        super().__init__(f"the ref {path} belongs to the system {system!r}, which does not run in this process")
+        self.system = system
+        self.path = path
+
+
+class SettleTimeout(GreenroomError, TimeoutError):
+    """The system did not come to rest in time."""
+
+    code = "settle_timeout"
+
+    def __init__(self, name: str, timeout: float, busy: str) -> None:
+        super().__init__(f"the system {name!r} was still busy after {timeout} s: {busy}")
+        self.busy = busy
 
 
 class InternalError(GreenroomError):

@@ -1,0 +1,12 @@
+import cython
+from greenroom._core.cell cimport Cell
+from greenroom.actor.ask cimport put_question
+
+cdef object _DATA
+
+cdef class Address:
+    cdef readonly Cell _cell
+    cdef readonly object _name
+    cdef readonly Address _parent
+    cdef object __weakref__
+    cpdef set_up(self, Cell cell, object name, Address parent)

@@ -1,0 +1,58 @@
+"""The part of a ref that messages pass through. `ActorRef` adds everything else, and the types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from greenroom._core.cell import Cell
+from greenroom.actor.ask import Question, put_question, wait_for_answer
+from greenroom.lanes import Lane
+
+__all__ = ["Address"]
+
+_DATA = Lane.DATA
+
+
+class Address:
+    """Stands for one actor, through all its restarts and after its end."""
+
+    __slots__ = ("__weakref__", "_cell", "_name", "_parent")
+
+    def set_up(self, cell: Cell, name: Any, parent: Address | None) -> None:
+        """What `__init__` would do, as in `Loop.spawn`."""
+        # Invariant: the same cell for as long as the ref lives; that it never changes hands is what `id` is for
+        self._cell = cell
+        # The name that was given, or the label of a nameless actor's kind, in a tuple.
+        self._name = name
+        self._parent = parent
+
+    def tell(self, message: object, *, lane: Lane = _DATA, sender: Any = None) -> None:
+        """Send a message. Never blocks; from any thread.
+
+        Inside a handler, the sender is the actor itself unless another is named. A full mailbox raises `MailboxFull`, or
+        does what its overflow policy says; a dead actor's message is a dead letter.
+        """
+        self._cell.accept(message, sender, lane)
+
+    def __lshift__(self, message: object) -> Address:
+        self._cell.accept(message, None, _DATA)
+        return self
+
+    def ask(self, message: object, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Question:
+        """Send a message, and return an awaitable of its reply."""
+        return put_question(self._cell, message, timeout, lane)
+
+    def ask_sync(self, message: object, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Any:
+        """Send a message and block until its reply comes: for plain threads, refused on a loop's own."""
+        return wait_for_answer(self._cell, message, timeout, lane)
+
+    @property
+    def id(self) -> int:
+        """Its number: never given to another actor of this system."""
+        return self._cell.id
+
+    def __hash__(self) -> int:
+        return self._cell.id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Address) and other._cell is self._cell

@@ -1,0 +1,38 @@
+import cython
+from greenroom._core.cell cimport Cell, thread_ident
+from greenroom._core.loop cimport Loop
+from greenroom._core.stepping cimport HandlerTask, Wait
+from greenroom._core.visits cimport Visits
+
+cdef bint COMPILED
+cdef double LONGEST_DELAY
+cdef int OPEN, ANSWERED, FAILED, GIVEN_UP
+cdef object get_ident
+
+@cython.final
+cdef class Question(Wait):
+    cdef Loop _loop
+    cdef public Cell target
+    cdef readonly Cell asker
+    cdef readonly double timeout
+    cdef int _status
+    cdef object _value
+    cdef object _aio, _future
+    cdef public bint replied, deferred
+    cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
+    cpdef bint done(self)
+    cpdef _give_up(self)
+    @cython.locals(question=Question, cell=Cell, asker=Cell, task=HandlerTask)
+    cdef tuple _find_cycle(self)
+    cpdef end_with(self, object reason)
+    cdef object _terminated(self, object reason, object cause)
+    cpdef answer(self, object value)
+    cpdef refuse(self, object error)
+    cdef _end(self, int status, object value)
+    cpdef _tell_future(self)
+    cpdef arm(self)
+
+cpdef Question put_question(Cell cell, object message, object timeout, object lane)
+cdef Question _put(Loop loop, Cell cell, Question question, object message, object timeout, object lane)
+cdef Question _ask_from_outside(Loop loop, Cell cell, Question question, object message, object timeout, object lane)
+cdef _send_from_outside(Loop loop, Cell cell, Question question, object message, object timeout, object lane)

@@ -1,0 +1,366 @@
+"""A question put to an actor, and its answer.
+
+A question stands in the sender's slot of its message, so an ask costs one object: it is the slip that learns what became
+of the message, the alarm that rings when no reply came in time, and what the asker awaits.
+
+**Two ways to wait.** A handler that awaits a question asked on its own loop is resumed by the run queue: nothing goes
+through asyncio. Everybody else awaits an asyncio future, made when first awaited, or at once if the asker runs on
+another thread than the actor asked.
+
+**Who may touch it.** On the loop of the actor asked, its thread alone. A foreign asker sees only its future.
+
+**Deadlock.** A handler that awaits a question is followed to the actor asked, to the question *that* one awaits, and
+so on; coming back to where we started, none of them could ever answer. Only what a suspended handler awaits directly is
+followed: waiting for the first of two asks, or in another task, is no deadlock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from _thread import get_ident
+from asyncio import CancelledError
+from collections.abc import Callable, Generator
+from concurrent.futures import Future as ThreadFuture
+from contextlib import suppress
+from types import GenericAlias
+from typing import Any
+
+from greenroom._core.build import COMPILED
+from greenroom._core.cell import Cell
+from greenroom._core.loop import Loop
+from greenroom._core.stepping import Wait
+from greenroom._core.timers import LONGEST_DELAY
+from greenroom.errors import (
+    ActorTerminated,
+    AlreadyReplied,
+    AskDeadlock,
+    AskTimeout,
+    InvalidDelay,
+    MessageDropped,
+    Unhandled,
+    WrongThread,
+)
+from greenroom.exits import ExitReason
+from greenroom.lanes import Lane
+
+__all__ = ["Question", "Reply", "put_question", "wait_for_answer"]
+
+OPEN = 0
+ANSWERED = 1
+FAILED = 2
+GIVEN_UP = 3
+
+
+class Question(Wait):
+    """What `ask` returns: await it for the reply."""
+
+    __slots__ = ("_aio", "_future", "_loop", "_status", "_value", "asker", "deferred", "replied", "target", "timeout")
+
+    def set_up(self, loop: Loop, target: Cell, asker: Cell | None, timeout: float) -> None:
+        """What `__init__` would do; `ask` makes questions without one, as `Loop.spawn` makes cells."""
+        self.set_up_alarm(0.0)
+        self._loop = loop
+        # Whose answer is waited for, and whose handler asked, if one did.
+        self.target = target
+        self.asker = asker
+        self.timeout = timeout
+        self.waiter = None
+        self._status = OPEN
+        self._value: Any = None
+        # Invariant: _aio is None iff the asker runs on the loop's own thread, or waits in a plain thread
+        self._aio: Any = None
+        self._future: Any = None
+        # Whether what the handler returns is no answer any more: it replied itself, or will.
+        self.replied = False
+        self.deferred = False
+
+    @classmethod
+    def __class_getitem__(cls, item: Any) -> GenericAlias:
+        return GenericAlias(cls, item)
+
+    def __repr__(self) -> str:
+        status = ("open", "answered", "failed", "given up")[self._status]
+        return f"<Asked of {self.target.name()}, {status}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an ask cannot be pickled: await it, and send its result")
+
+    def done(self) -> bool:
+        """Whether it has ended, in whichever way."""
+        return self._status != OPEN
+
+    # -- the asker's side
+
+    def __await__(self) -> Any:
+        if self._status == OPEN and self._future is None:
+            visits = self._loop.visits
+            if self.asker is not None and visits.hand is self.asker and self.waiter is None:
+                cycle = self._find_cycle()
+                if cycle is not None:
+                    self._give_up()
+                    raise AskDeadlock(cycle)
+                return self
+            self._future = asyncio.get_running_loop().create_future()
+        return self if self._future is None else self._await_future()
+
+    def __iter__(self) -> Question:
+        return self
+
+    def __next__(self) -> Question:
+        if self._status == OPEN:
+            return self
+        if self._status == ANSWERED:
+            raise StopIteration(self._value)
+        raise self._value
+
+    def _await_future(self) -> Generator[Any, None, Any]:
+        try:
+            return (yield from self._future.__await__())
+        except BaseException:
+            # Cancelled, or its task thrown away: a reply would come too late.
+            if self._aio is None:
+                self._give_up()
+            else:
+                self._loop.inbound.call(None, self._give_up)
+            raise
+
+    def cancel(self, msg: object = None) -> bool:
+        """Wait no longer; a reply that still comes is a dead letter. False when it has ended already."""
+        if self._status != OPEN:
+            return False
+        self._give_up()
+        self._value = CancelledError() if msg is None else CancelledError(msg)
+        self.wake_waiter()
+        if self._future is not None:
+            self._future.cancel()
+        return True
+
+    def _give_up(self) -> None:
+        if self._status == OPEN:
+            self._status = GIVEN_UP
+            self._value = CancelledError()
+            self.disarm(self._loop.timers)
+
+    def _find_cycle(self) -> tuple[object, ...] | None:
+        """The actors that wait for one another, this question's asker first and last; None if it can be answered."""
+        asker = self.asker
+        refs = [asker.shown()]  # type: ignore[union-attr]
+        question = self
+        while question._status == OPEN and not question.deferred:
+            cell = question.target
+            refs.append(cell.shown())
+            if cell is asker:
+                return tuple(refs)
+            task = cell.task
+            if task is None or not isinstance(task._waiter, Question):
+                return None
+            question = task._waiter
+        return None
+
+    # -- the answering side, on the loop's own thread
+
+    def shown_sender(self) -> object:
+        """The ref of the actor that asked, if an actor did."""
+        return None if self.asker is None else self.asker.ref
+
+    def settle(self, result: object) -> None:
+        """The handler returned: that is the answer, unless it has given one or will."""
+        if not self.replied:
+            self.answer(result)
+
+    def fail(self, cause: BaseException) -> None:
+        """The handler raised: the asker gets the same. What only ends tasks or systems would end the asker: wrapped."""
+        if not self.replied:
+            if isinstance(cause, Exception):
+                self.refuse(cause)
+            else:
+                self.refuse(self._terminated(self._loop.host.reason_of(self.target) or ExitReason.of(cause), cause))
+
+    def discard(self, why: str) -> None:
+        """The message was not handled."""
+        ref = self.target.shown()
+        if why in ("dropped", "withdrawn"):
+            self.refuse(MessageDropped(ref))
+        elif why == "unhandled":
+            self.refuse(Unhandled(ref, self._loop.visits.message))
+        else:
+            self.refuse(self._terminated(self._loop.host.reason_of(self.target) or why, None))
+
+    def end_with(self, reason: ExitReason) -> None:
+        """The actor that was to answer has ended."""
+        self.refuse(self._terminated(reason, reason.cause))
+
+    def _terminated(self, reason: object, cause: BaseException | None) -> ActorTerminated:
+        error = ActorTerminated(self.target.shown(), reason)
+        error.__cause__ = cause
+        return error
+
+    def answer(self, value: object) -> None:
+        """End with a reply. When it comes too late it is a dead letter."""
+        self.replied = True
+        if self._status != OPEN or (self._future is not None and self._aio is None and self._future.done()):
+            if self._status in (OPEN, GIVEN_UP):
+                self._give_up()
+                self._loop.host.late_reply(self.target, value, self.shown_sender())
+            return
+        self._end(ANSWERED, value)
+
+    def refuse(self, error: BaseException) -> None:
+        """End with an exception; nobody is told when the asker has given up."""
+        self.replied = True
+        if self._status == OPEN:
+            self._end(FAILED, error)
+
+    def ring(self, door: Any) -> None:
+        """No reply came in time."""
+        if self._status == OPEN:
+            self._end(GIVEN_UP, AskTimeout(self.target.shown(), self.timeout))
+
+    def _end(self, status: int, value: Any) -> None:
+        self._status = status
+        self._value = value
+        self.disarm(self._loop.timers)
+        if self.waiter is not None:
+            self.wake_waiter()
+        elif self._future is not None:
+            if self._aio is None:
+                self._tell_future()
+            else:
+                with suppress(RuntimeError):  # the asker's asyncio loop is closed: nobody waits any more
+                    self._aio.call_soon_threadsafe(self._tell_future)
+
+    def _tell_future(self) -> None:
+        future = self._future
+        if future.done():
+            if self._status == ANSWERED:
+                self._loop.host.late_reply(self.target, self._value, self.shown_sender())
+        elif self._status == ANSWERED:
+            future.set_result(self._value)
+        else:
+            future.set_exception(self._value)
+
+    def arm(self) -> None:
+        """Ring after the timeout."""
+        if self._status == OPEN:
+            self.deadline = self._loop.timers.now() + self.timeout
+            self._loop.timers.add(self)
+
+
+def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Question:
+    """Send `message` to `cell` and return its question. What prevents the sending is raised where it is awaited."""
+    if timeout is not None and not 0.0 <= timeout <= LONGEST_DELAY:
+        raise InvalidDelay("timeout", timeout)
+    return _put(cell.loop, cell, Question.__new__(Question), message, timeout, lane)
+
+
+def _put(
+    loop: Loop, cell: Cell, question: Question, message: object, timeout: float | None, lane: Lane
+) -> Question:
+    if (COMPILED and thread_ident() != loop.runq.thread) or (not COMPILED and get_ident() != loop.runq.thread):
+        return _ask_from_outside(loop, cell, question, message, timeout, lane)
+    question.set_up(loop, cell, loop.visits.hand, -1.0 if timeout is None else timeout)
+    try:
+        loop.door.admit(cell, message, question, lane)
+    except Exception as exc:
+        question.refuse(exc)
+    if timeout is not None:
+        question.arm()
+    return question
+
+
+def _ask_from_outside(
+    loop: Loop, cell: Cell, question: Question, message: object, timeout: float | None, lane: Lane
+) -> Question:
+    try:
+        aio = asyncio.get_running_loop()
+    except RuntimeError:
+        raise WrongThread("ask() from a thread without a running asyncio loop (`ask_sync` does not need one), which") from None
+    question.set_up(loop, cell, None, -1.0 if timeout is None else timeout)
+    question._aio = aio
+    question._future = aio.create_future()
+    _send_from_outside(loop, cell, question, message, timeout, lane)
+    return question
+
+
+def _send_from_outside(
+    loop: Loop, cell: Cell, question: Question, message: object, timeout: float | None, lane: Lane
+) -> None:
+    try:
+        loop.inbound.offer(cell, message, question, lane)
+    except Exception as exc:
+        question.refuse(exc)
+    else:
+        if timeout is not None:
+            loop.inbound.call(None, question.arm)
+
+
+def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Any:
+    """Send `message` and wait for the reply, on a thread that runs no loop."""
+    if timeout is not None and not 0.0 <= timeout <= LONGEST_DELAY:
+        raise InvalidDelay("timeout", timeout)
+    loop: Loop = cell.loop
+    if get_ident() == loop.runq.thread:
+        raise WrongThread("ask_sync(), which would wait for ever here: write `await ref.ask(...)`, because the actor asked")
+    question = Question.__new__(Question)
+    question.set_up(loop, cell, None, -1.0 if timeout is None else timeout)
+    future: ThreadFuture[Any] = ThreadFuture()
+    question._future = future
+    _send_from_outside(loop, cell, question, message, None, lane)
+    try:
+        return future.result(timeout)
+    except TimeoutError:
+        if future.done():
+            raise  # the handler's own
+        future.cancel()
+        loop.inbound.call(None, question._give_up)
+        raise AskTimeout(cell.shown(), timeout or 0.0) from None
+
+
+class Reply:
+    """A reply to come, from anywhere and by anybody; once."""
+
+    __slots__ = ("_given", "_given_notice", "_loop", "_question", "_send")
+
+    def __init__(
+        self,
+        loop: Loop,
+        question: Question | None,
+        send: Callable[[object], object],
+        given: Callable[[], object] | None = None,
+    ) -> None:
+        self._loop = loop
+        self._question = question
+        # What a reply to a message that was not asked does.
+        self._send = send
+        # Called, on the loop's thread, when the reply has been given.
+        self._given_notice = given
+        self._given = False
+
+    def send(self, value: object) -> None:
+        """Answer with `value`."""
+        question = self._question
+        self._give((lambda: self._send(value)) if question is None else (lambda: question.answer(value)))
+
+    def fail(self, exc: BaseException) -> None:
+        """Let the asker get `exc`."""
+        if not isinstance(exc, BaseException):
+            raise TypeError(f"a reply fails with an exception, not with {exc!r}")
+        question = self._question
+        self._give((lambda: None) if question is None else (lambda: question.refuse(exc)))
+
+    def _give(self, action: Callable[[], object]) -> None:
+        if self._given:
+            raise AlreadyReplied
+        self._given = True
+        if get_ident() == self._loop.runq.thread:
+            self._do(action)
+        else:
+            self._loop.inbound.call(None, lambda: self._do(action))
+
+    def _do(self, action: Callable[[], object]) -> None:
+        action()
+        if self._given_notice is not None:
+            self._given_notice()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a reply cannot be pickled: it belongs to the process of the actor that was asked")

@@ -1,0 +1,154 @@
+"""The runtime's record of one actor, and of its children.
+
+An idle actor must be small, so a body holds only what every actor has; the rest is in `More`, made on first use.
+Children are linked to one another: adding and removing one costs the same however many there are, and no table has to be
+kept for those without a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from greenroom._core.cell import Cell
+from greenroom.errors import NameTaken
+
+__all__ = ["Body", "Family", "More"]
+
+
+class Body:
+    """One living actor, beside its cell: how it was made, how far its life has come, and its kin."""
+
+    __slots__ = ("_next", "_previous", "cell", "family", "more", "settings", "spec", "state", "watchers")
+
+    def set_up(self, cell: Cell, spec: Any, settings: Any) -> None:
+        """What `__init__` would do, as in `Loop.spawn`."""
+        self.cell = cell
+        self.spec = spec
+        self.settings = settings
+        # A code of `states`.
+        self.state = 0
+        # Its children, if it ever had any.
+        self.family: Family | None = None
+        # Invariant: those whose `More.watching` has this actor's cell; a dict for its order
+        self.watchers: dict[Cell, None] | None = None
+        self.more: More | None = None
+        # Its siblings, in the order they were spawned.
+        self._next: Body | None = None
+        self._previous: Body | None = None
+
+    def extra(self) -> More:
+        """What few actors need; made on first use."""
+        if self.more is None:
+            self.more = More()
+        return self.more
+
+
+class More:
+    """What few actors need."""
+
+    __slots__ = (
+        "behaviors",
+        "deadline",
+        "deferred",
+        "drain",
+        "ending",
+        "history",
+        "keyed",
+        "log",
+        "on_signal",
+        "phase",
+        "pipes",
+        "quiet",
+        "stash",
+        "waiters",
+        "watching",
+    )
+
+    def __init__(self) -> None:
+        # What becomes of queued messages when it stops.
+        self.drain: Any = None
+        # How it will have ended, once that is decided.
+        self.ending: Any = None
+        # How far its ending has come, as in `ending`.
+        self.phase = 0
+        # What forces it to end in time.
+        self.deadline: Any = None
+        # The states it went through, if somebody wants to know.
+        self.history: list[Any] | None = None
+        # Who waits for it to start, or to end.
+        self.waiters: list[Any] = []
+        # Invariant: those that have this actor's cell among their watchers, or whose Terminated is on its way
+        self.watching: dict[Cell, Any] = {}
+        # Questions whose reply was put off.
+        self.deferred: dict[Any, None] = {}
+        # Behaviors to go back to, and who takes the present one's signals.
+        self.behaviors: list[Any] = []
+        self.on_signal: Any = None
+        self.stash: Any = None
+        self.keyed: Any = None
+        # The receive timeout.
+        self.quiet: Any = None
+        self.pipes: dict[Any, None] = {}
+        self.log: Any = None
+
+
+class Family:
+    """The children of one actor, or those that have no parent."""
+
+    __slots__ = ("_first", "_last", "count", "names")
+
+    def __init__(self) -> None:
+        self._first: Body | None = None
+        self._last: Body | None = None
+        self.count = 0
+        # Invariant: the bodies in here that have a name of their own, by that name
+        self.names: dict[str, Body] = {}
+
+    def require_free(self, name: str, parent: Any) -> None:
+        """Raise when a child of `parent` has this name."""
+        if name in self.names:
+            raise NameTaken(f"{'' if parent is None else parent.path}/{name}")
+
+    def add(self, body: Body, name: str | None) -> None:
+        """Take in a child, as the youngest."""
+        last = self._last
+        if last is None:
+            self._first = body
+        else:
+            last._next = body
+            body._previous = last
+        self._last = body
+        self.count += 1
+        if name is not None:
+            self.names[name] = body
+
+    def remove(self, body: Body, name: Any) -> None:
+        """Let a child go; its name is free at once."""
+        if body._previous is None:
+            self._first = body._next
+        else:
+            body._previous._next = body._next
+        if body._next is None:
+            self._last = body._previous
+        else:
+            body._next._previous = body._previous
+        body._next = body._previous = None
+        self.count -= 1
+        if type(name) is str:
+            self.names.pop(name, None)
+
+    def bodies(self) -> list[Body]:
+        """The children, eldest first."""
+        found: list[Body] = []
+        body = self._first
+        while body is not None:
+            found.append(body)
+            body = body._next
+        return found
+
+    def __iter__(self) -> Iterator[Body]:
+        return iter(self.bodies())
+
+    def __len__(self) -> int:
+        return self.count

@@ -1,0 +1,309 @@
+"""`Context`: an actor's own view of the runtime, `self.ctx`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from greenroom._core.kinds import MESSAGE
+from greenroom._core.slip import Slip
+from greenroom._core.timers import Timer
+from greenroom.actor.address import Address
+from greenroom.actor.ask import Question, Reply
+from greenroom.actor.body import Body
+from greenroom.actor.spawning import Spawns
+from greenroom.actor.starting import become, unbecome
+from greenroom.actor.stash import Stash
+from greenroom.actor.timing import KeyedTimers, Quiet
+from greenroom.actor.watch import NO_MESSAGE, unwatch, watch
+from greenroom.errors import NoMessage, WrongThread
+from greenroom.exits import NORMAL
+
+if TYPE_CHECKING:
+    from greenroom.actor.behaviors import Behavior
+    from greenroom.actor.ref import ActorRef
+
+__all__ = ["Context"]
+
+_log = logging.getLogger("greenroom.actor")
+
+
+class Context(Body, Spawns):
+    """What an actor can find out and do. It belongs to its actor: call it from the actor's own handlers and hooks."""
+
+    __slots__ = ()
+
+    # -- who and where
+
+    @property
+    def self(self) -> ActorRef[Any, Any]:
+        """The actor's own ref."""
+        ref: ActorRef[Any, Any] = self.cell.shown()  # type: ignore[assignment]
+        return ref
+
+    @property
+    def name(self) -> str:
+        """The actor's name."""
+        return self.self.name
+
+    @property
+    def parent(self) -> ActorRef[Any, Any] | None:
+        """The ref of its parent, or None if the system spawned it."""
+        return self.self.parent
+
+    @property
+    def children(self) -> list[ActorRef[Any, Any]]:
+        """The refs of its children, eldest first."""
+        return [] if self.family is None else [child.cell.ref for child in self.family.bodies()]  # type: ignore[misc]
+
+    @property
+    def system(self) -> Any:
+        """The system it lives in."""
+        return self.cell.loop.host.port
+
+    @property
+    def env(self) -> Mapping[str, Any]:
+        """What it was given, over what its parent has, over what the system's config says."""
+        env: Mapping[str, Any] = self.settings.env
+        return env
+
+    def now(self) -> float:
+        """The time, by the system's clock."""
+        return float(self.cell.loop.now())
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose records say who logs: `record.actor`, `.actor_id`, `.system`."""
+        more = self.extra()
+        if more.log is None:
+            more.log = _ActorLog(self)
+        adapter: logging.LoggerAdapter[logging.Logger] = more.log
+        return adapter
+
+    # -- the message in hand
+
+    def _slip(self) -> Any:
+        """Who sent the message in hand: a ref, nobody, or a slip; also while its handler is suspended."""
+        visits = self.cell.loop.visits
+        if visits.hand is self.cell:
+            return visits.sender
+        return None if self.cell.task is None else self.cell.task.sender
+
+    def _require_message(self, what: str) -> Any:
+        visits = self.cell.loop.visits
+        if visits.hand is not self.cell or visits.kind != MESSAGE:
+            raise NoMessage(self.self, what)
+        return visits.sender
+
+    @property
+    def sender(self) -> ActorRef[Any, Any] | None:
+        """Who sent the message in hand, if an actor did."""
+        slip = self._slip()
+        shown: ActorRef[Any, Any] | None = slip.shown_sender() if isinstance(slip, Slip) else slip
+        return shown
+
+    def reply(self, value: object) -> None:
+        """Answer the message in hand now; what the handler returns is then no answer any more.
+
+        A message that was told, not asked, is answered by telling its sender.
+        """
+        slip = self._require_message("reply()")
+        if isinstance(slip, Question):
+            slip.answer(value)
+        else:
+            self._reply_by_telling(slip, value)
+
+    def _reply_by_telling(self, slip: Any, value: object) -> None:
+        sender = slip.shown_sender() if isinstance(slip, Slip) else slip
+        if isinstance(sender, Address):
+            sender.tell(value, sender=self.self)
+        else:
+            self.system.dead_letters.publish(value, self.self, None, "nobody to reply to")
+
+    def fail_reply(self, exc: BaseException) -> None:
+        """Let the asker get `exc`; the actor itself goes on."""
+        if not isinstance(exc, BaseException):
+            raise TypeError(f"a reply fails with an exception, not with {exc!r}")
+        slip = self._require_message("fail_reply()")
+        if isinstance(slip, Question):
+            slip.refuse(exc)
+        else:
+            self.system.dead_letters.publish(exc, self.self, None, "nobody to reply to")
+
+    def defer_reply(self) -> Reply:
+        """Answer the message in hand later, from anywhere, by `.send(value)` or `.fail(exc)`."""
+        slip = self._require_message("defer_reply()")
+        loop = self.cell.loop
+        if not isinstance(slip, Question):
+            return Reply(loop, None, lambda value: self._reply_by_telling(slip, value))
+        slip.replied = slip.deferred = True
+        deferred = self.extra().deferred
+        deferred[slip] = None
+        return Reply(loop, slip, lambda value: None, lambda: deferred.pop(slip, None))
+
+    def forward(self, ref: ActorRef[Any, Any]) -> None:
+        """Pass the message in hand on to `ref`, as if its sender had sent it there: `ref` answers if it was asked."""
+        slip = self._require_message("forward()")
+        visits = self.cell.loop.visits
+        message = visits.message
+        if isinstance(slip, Question):
+            slip.target = ref._cell
+            visits.let_sender_go()
+            try:
+                ref._cell.post(message, slip)
+            except Exception as exc:
+                slip.refuse(exc)
+        else:
+            ref.tell(message, sender=slip.shown_sender() if isinstance(slip, Slip) else slip)
+
+    # -- kin
+
+    if not TYPE_CHECKING:
+
+        def spawn(self, factory, /, *args, **options):
+            """Bring up a child: as `ActorSystem.spawn`."""
+            return self.system.spawn(factory, *args, parent=self.cell.ref, **options)
+
+    def stop(self, child: ActorRef[Any, Any] | None = None) -> None:
+        """Stop a child, or (without one) the actor itself, after the message in hand."""
+        cell = self.cell if child is None else child._cell
+        if child is not None and child.parent != self.self:
+            raise ValueError(f"{child} is no child of {self.self}: use `ref.stop()` for others")
+        self.cell.loop.host.request_end(cell, NORMAL)
+
+    def watch(self, ref: ActorRef[Any, Any], message: object = NO_MESSAGE) -> None:
+        """Be told when `ref` has ended: by `on_terminated`, or by `message` if one is given."""
+        if not isinstance(ref, Address):
+            raise TypeError(f"an actor watches refs, not {ref!r}")
+        watch(self, ref._cell, message)
+
+    def unwatch(self, ref: ActorRef[Any, Any]) -> None:
+        """Be told no more, even if it has ended and the notice is queued."""
+        unwatch(self, ref._cell)
+
+    # -- time
+
+    def send_after(self, delay: float, target: ActorRef[Any, Any], message: object) -> Timer:
+        """Send `message` to `target` after `delay` seconds, unless this actor ends before."""
+        started: Timer = self.cell.loop.start_timer(delay, target._cell, message, 0.0, False, self.cell)
+        return started
+
+    def send_every(
+        self, interval: float, target: ActorRef[Any, Any], message: object, *, fixed_rate: bool = False
+    ) -> Timer:
+        """Send `message` to `target` every `interval` seconds: after the last was handled, or at a fixed rate."""
+        started: Timer = self.cell.loop.start_timer(interval, target._cell, message, interval, fixed_rate, self.cell)
+        return started
+
+    @property
+    def timers(self) -> KeyedTimers:
+        """Timers by key."""
+        more = self.extra()
+        if more.keyed is None:
+            more.keyed = KeyedTimers(self.cell)
+        keyed: KeyedTimers = more.keyed
+        return keyed
+
+    def set_receive_timeout(self, seconds: float | None) -> None:
+        """Get the notice `ReceiveTimeout` whenever no message came for `seconds`; None ends that."""
+        more = self.extra()
+        if more.quiet is not None:
+            more.quiet.stop()
+            more.quiet = None
+        if seconds is not None:
+            more.quiet = Quiet(self.cell, seconds)
+
+    # -- behavior
+
+    def become(self, behavior: Behavior | Callable[..., object]) -> None:
+        """Handle what comes next with `behavior`: one of `Behaviors`, a function `(ctx, message)`, or a method."""
+        become(self, behavior)
+
+    def unbecome(self) -> None:
+        """Go back to what it was before the last `become`."""
+        unbecome(self)
+
+    def stash(self) -> None:
+        """Put the message in hand aside; it is handled again after `unstash_all`."""
+        self._require_message("stash()")
+        self._get_stash().put()
+
+    def unstash_all(self) -> int:
+        """Queue what was put aside, in its order and ahead of newer messages; how many that were."""
+        return self._get_stash().unstash_all()
+
+    @property
+    def stash_capacity(self) -> int:
+        """How many messages may be put aside; 1000 unless changed."""
+        return self._get_stash().capacity
+
+    @stash_capacity.setter
+    def stash_capacity(self, capacity: int) -> None:
+        self._get_stash().capacity = Stash(self.cell, capacity).capacity
+
+    def _get_stash(self) -> Stash:
+        more = self.extra()
+        if more.stash is None:
+            more.stash = Stash(self.cell)
+        stash: Stash = more.stash
+        return stash
+
+    def pipe_to_self(
+        self,
+        awaitable: Awaitable[Any],
+        map: Callable[[Any], Any] | None = None,  # noqa: A002 - the word of the contract
+        *,
+        on_error: Callable[[BaseException], Any] | None = None,
+    ) -> asyncio.Task[None]:
+        """Go on with other messages while `awaitable` runs; its result comes as a message, through `map` if given.
+
+        If it raises, `on_error` makes a message of that; without `on_error` the actor fails with it. What is under way
+        when the actor ends is cancelled.
+        """
+        if self.cell.loop.visits.stepper.aio is None:
+            raise WrongThread("pipe_to_self() of a system that does not run")
+        task = asyncio.get_running_loop().create_task(_pipe(self, awaitable, map, on_error))
+        pipes = self.extra().pipes
+        pipes[task] = None
+        task.add_done_callback(lambda task: pipes.pop(task, None))
+        return task
+
+
+async def _pipe(
+    context: Context,
+    awaitable: Awaitable[Any],
+    to_message: Callable[[Any], Any] | None,
+    on_error: Callable[[BaseException], Any] | None,
+) -> None:
+    ref = context.self
+    try:
+        result = await awaitable
+        message = result if to_message is None else to_message(result)
+    except Exception as exc:
+        if on_error is None:
+            ref.fail(exc)
+            return
+        try:
+            message = on_error(exc)
+        except Exception as error:
+            ref.fail(error)
+            return
+    try:
+        ref.tell(message, sender=ref)
+    except Exception as exc:  # no room, say: its own fault, so it hears of it
+        ref.fail(exc)
+
+
+class _ActorLog(logging.LoggerAdapter[logging.Logger]):
+    """Says in each record which actor logs."""
+
+    def __init__(self, context: Context) -> None:
+        ref = context.self
+        super().__init__(_log, {"actor": ref.path, "actor_id": ref.id, "system": context.system.name})
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add the actor's fields to those of the call."""
+        kwargs["extra"] = {**(self.extra or {}), **kwargs.get("extra", {})}
+        return f"{self.extra['actor']}: {msg}" if self.extra else msg, kwargs

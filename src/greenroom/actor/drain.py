@@ -1,0 +1,72 @@
+"""What becomes of the messages that are still queued when an actor stops.
+
+>>> Drain.DEAD_LETTER
+Drain.DEAD_LETTER
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from greenroom._core.cell import Cell
+from greenroom.actor.address import Address
+from greenroom.actor.ask import Question
+
+if TYPE_CHECKING:
+    from greenroom.actor.body import More
+    from greenroom.actor.ref import ActorRef
+
+__all__ = ["Drain", "drain"]
+
+
+class Drain:
+    """`Drain.DROP`, `Drain.DEAD_LETTER` (the default), or `Drain.REDIRECT(ref)`."""
+
+    __slots__ = ("name", "target")
+
+    DROP: ClassVar[Drain]
+    DEAD_LETTER: ClassVar[Drain]
+
+    def __init__(self, name: str, target: Any = None) -> None:
+        self.name = name
+        self.target = target
+
+    @staticmethod
+    def REDIRECT(ref: ActorRef[Any, Any]) -> Drain:  # noqa: N802 - beside its siblings, which are constants
+        """Queued messages go to `ref`, from their own senders; asks are then its to answer."""
+        if not isinstance(ref, Address):
+            raise TypeError(f"Drain.REDIRECT() takes the ref to send to, not {ref!r}")
+        return Drain("REDIRECT", ref)
+
+    def __repr__(self) -> str:
+        return f"Drain.{self.name}" if self.target is None else f"Drain.{self.name}({self.target})"
+
+
+Drain.DROP = Drain("DROP")
+Drain.DEAD_LETTER = Drain("DEAD_LETTER")
+
+
+def drain(cell: Cell, more: More | None, why: str) -> None:
+    """Empty the stash and then the mailbox of `cell`, as its strategy says."""
+    strategy = Drain.DEAD_LETTER if more is None or more.drain is None else more.drain
+    if more is not None and more.stash is not None:
+        for message, sender in more.stash.give_up():
+            _drain_one(cell, strategy, message, sender, why)
+    door = cell.loop.door
+    if strategy is not Drain.DEAD_LETTER:
+        while (found := door.take_next(cell)) is not None:
+            _drain_one(cell, strategy, *found, why)
+    door.clear(cell, why)
+
+
+def _drain_one(cell: Cell, strategy: Drain, message: object, sender: object, why: str) -> None:
+    door = cell.loop.door
+    if strategy is Drain.DROP:
+        door.drop(cell, message, sender)
+    elif strategy is Drain.DEAD_LETTER:
+        door.bury(cell, message, sender, why)
+    else:
+        target: Cell = strategy.target._cell
+        if isinstance(sender, Question):
+            sender.target = target
+        door.redirect(cell, target, message, sender)

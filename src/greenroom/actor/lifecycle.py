@@ -1,0 +1,414 @@
+"""The lives of the actors of one loop, from spawn to obituary: what a loop's host is for.
+
+An actor without hooks, as most are, begins and ends here without a detour; everything that may have to wait for a hook
+or for children is a procedure, in `starting` and `ending`.
+"""
+
+from __future__ import annotations
+
+import logging
+from _thread import get_ident
+from asyncio import CancelledError
+from functools import partial
+from typing import Any
+
+from greenroom._core.build import COMPILED
+from greenroom._core.cell import ENDED, Cell
+from greenroom._core.kinds import MESSAGE
+from greenroom._core.loop import Loop
+from greenroom._core.slip import Slip
+from greenroom.actor import ending, starting
+from greenroom.actor.address import Address
+from greenroom.actor.body import Body, Family
+from greenroom.actor.context import Context
+from greenroom.actor.procedures import begin, call_hook
+from greenroom.actor.ref import ActorRef
+from greenroom.actor.signals import ChildTerminated, ReceiveTimeout, Terminated
+from greenroom.actor.spec import CLASS, Settings
+from greenroom.actor.states import STATES, State
+from greenroom.actor.watch import deliver, tell_watchers, unwatch_all
+from greenroom.errors import ActorTerminated, SystemStopped
+from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitReason, ends_system
+from greenroom.lanes import MailboxConfig
+
+__all__ = ["Lifecycle", "Obituary"]
+
+_log = logging.getLogger("greenroom")
+
+CREATED = State.CREATED.code
+STARTING = State.STARTING.code
+RUNNING = State.RUNNING.code
+STOPPING = State.STOPPING.code
+STOPPED = State.STOPPED.code
+FAILED = State.FAILED.code
+TERMINATED = State.TERMINATED.code
+
+STOP_IN_ORDER = object()
+"""The notice of a stop that waits for what is queued before it."""
+
+
+class Obituary:
+    """What is left of an actor in its cell: how it ended, and what its refs are called."""
+
+    __slots__ = ("history", "name", "parent", "reason")
+
+    def __init__(self, reason: ExitReason, name: Any, parent: Any, history: Any) -> None:
+        self.reason = reason
+        self.name = name
+        self.parent = parent
+        self.history = history
+
+
+class Lifecycle:
+    """The host of one loop: brings actors up, sees them through, and buries them."""
+
+    __slots__ = (
+        "_close_order",
+        "_kill_order",
+        "_shutdown_order",
+        "_start_order",
+        "_stop_order",
+        "closed",
+        "forced",
+        "late_replies",
+        "loop",
+        "port",
+        "root",
+        "settings",
+        "spawned",
+        "terminated",
+        "top",
+    )
+
+    def __init__(self, port: Any) -> None:
+        self.port = port
+        self.loop: Any = None
+        self.settings = Settings(None, port.env)
+        # The actors that have no parent.
+        self.top = Family()
+        # The cell of the root behavior, with which the system ends.
+        self.root: Cell | None = None
+        # Whether nothing may be spawned any more.
+        self.closed = False
+        self.spawned = 0
+        self.terminated = 0
+        self.late_replies = 0
+        # The paths of those that had to be forced to end.
+        self.forced: dict[str, None] = {}
+        # Bound once: an order is then no allocation.
+        self._start_order = self._start
+        self._stop_order = self._stop
+        self._shutdown_order = self._shut_down
+        self._kill_order = self._kill
+        self._close_order = self._close
+
+    def serve(self, loop: Loop) -> None:
+        """Be the host of `loop`, from now on."""
+        self.loop = loop
+
+    # -- beginnings
+
+    def spawn(self, spec: Any, parent: Any, name: str | None, mailbox: Any, settings: Any, drain: Any) -> Any:
+        """Bring up an actor; nothing of it runs before its loop's next visit.
+
+        Everything that can be refused is refused before anything is changed, so there is nothing to roll back.
+        """
+        if self.closed:
+            raise SystemStopped(self.port.name)
+        family = self.top if parent is None else self._family_of(parent)
+        if name is not None:
+            family.require_free(name, parent)
+        cell = self.loop.spawn(None, None, mailbox)
+        ref = self._new_ref(cell, spec.label if name is None else name, parent)
+        body = new_object(Context) if COMPILED else Context.__new__(Context)
+        body.set_up(cell, spec, self.settings if settings is None else settings)
+        cell.ref = ref
+        cell.body = body
+        family.add(body, name)
+        if drain is not None:
+            body.extra().drain = drain
+        if self.port.keeps_history:
+            body.extra().history = [State.CREATED]
+        self.spawned += 1
+        cell.order(self._start_order)
+        return ref
+
+    def _new_ref(self, cell: Cell, name: Any, parent: Any) -> Any:
+        ref = new_object(ActorRef) if COMPILED else ActorRef.__new__(ActorRef)
+        ref.set_up(cell, name, parent)
+        return ref
+
+    def _family_of(self, parent: Any) -> Family:
+        body = parent._cell.body
+        if not isinstance(body, Body):
+            raise ActorTerminated(parent, body.reason)
+        if body.more is not None and body.more.phase == ending.CLOSING:
+            raise ActorTerminated(parent, "its children have ended, and it does")
+        if body.family is None:
+            body.family = Family()
+        return body.family
+
+    def enter(self, body: Body, state: int) -> None:
+        """Let `body` be in `state`."""
+        body.state = state
+        if body.more is not None and body.more.history is not None:
+            body.more.history.append(STATES[state])
+
+    def _start(self, cell: Cell) -> Any:
+        body = cell.body
+        if body.state != CREATED:
+            return None
+        spec = body.spec
+        self.enter(body, STARTING)
+        if spec.kind == CLASS and spec.blueprint.plain:
+            starting.install(body, spec.factory(*spec.args, **spec.kwargs) if spec.args or spec.kwargs else spec.factory())
+            self.begin_to_run(cell, body)
+            return None
+        return begin(starting.start(self, cell, body))
+
+    def begin_to_run(self, cell: Cell, body: Body) -> None:
+        """It is ready for its first message."""
+        self.enter(body, RUNNING)
+        if self.loop.hooks.actor_started is not None:
+            self.loop.hooks.actor_started(cell.ref)
+        if body.more is not None and body.more.waiters:
+            starting.tell_started(body.more, None)
+
+    # -- what the loop asks
+
+    def verdict(self, cell: Cell, verdict: Any) -> None:
+        """A handler returned a behavior."""
+        starting.become_next(self, cell, verdict)
+
+    def notice(self, cell: Cell, notice: Any) -> Any:
+        """Handle a notice in its turn."""
+        body = cell.body
+        if isinstance(notice, Terminated):
+            return deliver(body, notice)
+        if isinstance(notice, ChildTerminated):
+            return begin(call_hook(body, "on_child_terminated", notice, notice.ref, notice.cause))
+        if notice is STOP_IN_ORDER:
+            self.request_end(cell, NORMAL)
+            return None
+        if isinstance(notice, ReceiveTimeout) and (body.more.quiet is None or not body.more.quiet.is_still_quiet()):
+            return None
+        return cell.handler(cell.subject, notice)
+
+    def touched(self, cell: Cell) -> None:
+        """An actor with a receive timeout takes a message."""
+        cell.body.more.quiet.touch()
+
+    def suspended(self, cell: Cell) -> None:
+        """A handler suspends while orders wait for its end: they must not wait for ever."""
+        body = cell.body
+        if isinstance(body, Body):
+            self.set_deadline(cell, body)
+
+    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
+        """A handler, notice or order let `cause` out."""
+        if ends_system(cause):
+            self.port.fail(cause)
+        body = cell.body
+        if not isinstance(body, Body):
+            return
+        more = body.extra()
+        if more.ending is not None and (isinstance(cause, CancelledError) or more.phase != ending.NONE):
+            return  # we asked for it: an order to end waits, or its procedure goes on
+        if more.ending is None:
+            more.ending = ExitReason.of(cause)
+        self._log_failure(cell, body, message, cause)
+        if body.state == STARTING and more.waiters:
+            starting.tell_started(more, cause)
+        self.enter(body, FAILED)
+        cell.order(self._stop_order)
+
+    def _log_failure(self, cell: Cell, body: Body, message: object, cause: BaseException) -> None:
+        doing = "while it started" if body.state == STARTING else f"on {type(message).__name__}"
+        _log.error("%s failed %s and is stopped", cell.name(), doing, exc_info=cause)
+
+    def ref_of(self, cell: Cell) -> object:
+        """A ref for a cell that has lost its own: an ended actor's."""
+        left = cell.body
+        if type(left) is not Obituary:
+            return cell
+        return self._new_ref(cell, left.name, left.parent)
+
+    def find(self, cell_id: int, path: str) -> Any:
+        """The ref of an actor by its id; for one that is gone, a ref whose messages are dead letters."""
+        cell = self.loop.table.find(cell_id)
+        if cell is not None:
+            return cell.ref
+        ghost = Cell.__new__(Cell)
+        ghost.set_up(self.loop, self.loop.runq, None, None, MailboxConfig())
+        ghost.id = cell_id
+        ghost.close()
+        ghost.ending = True
+        ghost.ended = ENDED
+        ghost.body = Obituary(NORMAL, path.rpartition("/")[2], None, None)
+        return self._new_ref(ghost, ghost.body.name, None)
+
+    def reason_of(self, cell: Cell) -> ExitReason | None:
+        """How an actor ended, or is about to."""
+        left: Any = cell.body
+        if type(left) is Obituary:
+            reason: ExitReason = left.reason
+            return reason
+        return None if left is None or left.more is None else left.more.ending
+
+    def dead_letter(self, cell: Cell, message: object, sender: Any, why: str) -> None:
+        """A message can never be handled."""
+        shown = sender.shown_sender() if isinstance(sender, Slip) else sender
+        self.port.dead_letters.publish(message, shown, cell.shown(), why)
+
+    def unhandled(self, cell: Cell, message: object, sender: object) -> None:
+        """A message was not for its actor."""
+        self.dead_letter(cell, message, sender, "unhandled")
+        if self.loop.hooks.dead_letter is not None:
+            self.loop.hooks.dead_letter(cell.shown(), message, sender, "unhandled")
+
+    def late_reply(self, cell: Cell, value: object, asker: object) -> None:
+        """An actor answered when nobody waited any more. Any thread."""
+        self.late_replies += 1
+        self.port.dead_letters.publish(value, cell.shown(), asker, "late reply")
+
+    def dropped(self, cell: Cell, message: object, sender: object, lane: object) -> None:
+        """A message was dropped by the overflow policy: that is counted, and observers are told."""
+
+    # -- ends
+
+    def request_end(self, cell: Cell, reason: ExitReason) -> None:
+        """Tell an actor to end, after the message in hand. From any thread."""
+        if get_ident() != self.loop.runq.thread:
+            self.loop.inbound.call(cell, partial(self.request_end, cell, reason))
+            return
+        body = cell.body
+        if not isinstance(body, Body):
+            return
+        if reason is KILLED:
+            if body.extra().phase != ending.CLOSING:
+                body.more.ending = KILLED
+            cell.order(self._kill_order)
+        else:
+            cell.order(self._stop_order if reason is NORMAL else self._shutdown_order)
+        if cell.task is not None:
+            self.set_deadline(cell, body)
+            if reason is KILLED and not body.more.deadline.cancelled:
+                body.more.deadline.cancelled = True
+                cell.task.cancel()
+
+    def request_failure(self, cell: Cell, cause: BaseException) -> None:
+        """Let an actor fail, after the message in hand. From any thread."""
+
+        def fail(cell: Cell) -> None:
+            raise cause
+
+        cell.order(fail)
+
+    def request_end_in_order(self, cell: Cell) -> None:
+        """Tell an actor to end when it has handled what is queued now. From any thread."""
+        cell.notify(STOP_IN_ORDER)
+
+    def _stop(self, cell: Cell) -> Any:
+        return self._end(cell, NORMAL)
+
+    def _shut_down(self, cell: Cell) -> Any:
+        return self._end(cell, SHUTDOWN)
+
+    def _kill(self, cell: Cell) -> Any:
+        return self._end(cell, KILLED)
+
+    def _end(self, cell: Cell, reason: ExitReason) -> Any:
+        if not isinstance(cell.body, Body):
+            return None
+        body = cell.body
+        if (
+            body.more is None
+            and body.family is None
+            and (body.state == CREATED or (body.spec.kind == CLASS and body.spec.blueprint.plain))
+        ):
+            if reason is not KILLED and body.state != CREATED:
+                body.state = STOPPING
+            self.finish(cell, body, reason)
+            return None
+        return begin(ending.end(self, cell, body, reason))
+
+    def _close(self, cell: Cell) -> Any:
+        body = cell.body
+        return begin(ending.close(self, cell, body)) if isinstance(body, Body) else None
+
+    def finish(self, cell: Cell, body: Body, reason: ExitReason) -> None:
+        """Steps 9 to 15 of an ending."""
+        ref = cell.ref
+        more = body.more
+        if body.state == STOPPING:
+            self.enter(body, STOPPED)
+        if more is not None:
+            self.clear_deadline(body)
+            ending.let_go(body, more)
+        parent = ref._parent
+        family = self.top if parent is None else parent._cell.body.family
+        family.remove(body, ref._name)
+        self.loop.retire(cell, "stopped")
+        self.enter(body, TERMINATED)
+        cell.body = Obituary(reason, ref._name, parent, None if more is None else more.history)
+        # What kept one another alive lets go: an ended actor is freed at once, not by the garbage collector.
+        cell.subject = cell.handler = cell.ref = cell.context = None
+        self.terminated += 1
+        if more is not None:
+            ending.tell(more, reason)
+        if body.watchers is not None:
+            tell_watchers(body.watchers, cell, ref, reason)
+        if parent is not None:
+            self._tell_parent(parent._cell, ref, reason)
+        else:
+            self._tell_system(cell, reason)
+        if self.loop.hooks.actor_stopped is not None:
+            self.loop.hooks.actor_stopped(ref, reason)
+
+    def _tell_system(self, cell: Cell, reason: ExitReason) -> None:
+        if cell is self.root:
+            self.root = None
+            self.port.root_has_ended(reason)
+        if self.closed and self.top.count == 0:
+            self.port.everybody_has_gone()
+
+    def _tell_parent(self, cell: Cell, ref: Any, reason: ExitReason) -> None:
+        body = cell.body
+        if body.more is not None and body.more.phase == ending.WAITING:
+            if body.family.count == 0:
+                cell.order(self._close_order)
+        elif not cell.closed and starting.cares_for_children(body):
+            cell.notify(ChildTerminated(ref, reason.cause, reason))
+
+    def set_deadline(self, cell: Cell, body: Body) -> None:
+        """Force the actor to end if it has not by then; the first deadline stands."""
+        more = body.extra()
+        if more.deadline is None:
+            seconds = ending.GRACE if more.ending is KILLED else self.port.stop_timeout
+            more.deadline = ending.Deadline(cell, seconds)
+
+    def clear_deadline(self, body: Body) -> None:
+        """It has ended in time."""
+        more = body.more
+        if more.deadline is not None:
+            more.deadline.disarm(self.loop.timers)
+            more.deadline = None
+
+    def note_forced(self, cell: Cell) -> None:
+        """Remember that an actor had to be forced."""
+        self.forced[cell.name()] = None
+
+    def abandon(self, cell: Cell) -> None:
+        """Break off the suspended handler or hook of an actor, and end it."""
+        body = cell.body
+        was_message = cell.task.kind == MESSAGE
+        body.extra().ending = KILLED
+        self.loop.visits.abandon(cell)
+        cell.idle = True
+        if was_message:
+            cell.order(self._kill_order)
+        else:
+            # A hook hung: none is called any more.
+            cell.handler = None
+            body.more.phase = ending.WAITING
+            cell.order(self._close_order if body.family is None or body.family.count == 0 else self._kill_order)

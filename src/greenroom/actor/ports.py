@@ -1,0 +1,67 @@
+"""What this floor asks of the system above it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from greenroom.exits import ExitReason
+
+if TYPE_CHECKING:
+    from greenroom.actor.deadletters import DeadLetters
+
+__all__ = ["SystemPort"]
+
+
+class SystemPort(Protocol):
+    """The system, as its actors' lives need it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def token(self) -> str:
+        """What tells it from every other system, in pickled refs."""
+        ...
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """Where messages go that cannot be delivered."""
+        ...
+
+    @property
+    def stop_timeout(self) -> float:
+        """Seconds that an actor and its children have to stop."""
+        ...
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether actors remember the states they went through."""
+        ...
+
+    @property
+    def env(self) -> Mapping[str, Any]:
+        """What actors find in their `env`, unless they were given something else."""
+        ...
+
+    def fail(self, cause: BaseException) -> None:
+        """End the whole system, because of `cause`."""
+        ...
+
+    def spawn(self, factory: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Bring up an actor."""
+        ...
+
+    def everybody_has_gone(self) -> None:
+        """The last actor of a system that is stopping has ended."""
+        ...
+
+    def root_has_ended(self, reason: ExitReason) -> None:
+        """The root behavior has ended."""
+        ...
+
+    def ref_of_id(self, cell_id: int, path: str) -> Any:
+        """The ref that was pickled with this id."""
+        ...

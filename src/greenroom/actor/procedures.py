@@ -1,0 +1,94 @@
+"""Steps of an actor's life that run a user's hooks, which may be `async def`.
+
+A procedure is a generator that yields what has to be awaited. As long as no hook is async it runs through at once, on
+the spot; from the first awaitable on, it is a coroutine that the loop steps like a handler's. So there is one text for
+both, and a life without async hooks never meets asyncio.
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError
+from collections.abc import Awaitable, Coroutine, Generator
+from inspect import isawaitable
+from typing import Any
+
+from greenroom.actor.actor import Actor
+from greenroom.actor.body import Body
+from greenroom.actor.signals import Signal
+from greenroom.actor.spec import blueprint_of
+from greenroom.exits import ends_system
+
+__all__ = ["Procedure", "actor_of", "attempt_hook", "begin", "call_hook"]
+
+_log = logging.getLogger("greenroom")
+
+Procedure = Generator[Awaitable[Any], Any, Any]
+
+
+def begin(procedure: Procedure) -> Coroutine[Any, Any, Any] | Any:
+    """Run `procedure` as far as it goes without waiting: its result, or a coroutine that is the rest of it."""
+    try:
+        awaitable = next(procedure)
+    except StopIteration as stop:
+        return stop.value
+    return _go_on(procedure, awaitable)
+
+
+async def _go_on(procedure: Procedure, awaitable: Awaitable[Any]) -> Any:
+    while True:
+        try:
+            try:
+                result = await awaitable
+            except GeneratorExit:
+                procedure.close()
+                raise
+            except BaseException as exc:
+                awaitable = procedure.throw(exc)
+            else:
+                awaitable = procedure.send(result)
+        except StopIteration as stop:
+            return stop.value
+
+
+def actor_of(body: Body) -> Any:
+    """The user's actor, whatever it has become since; for actors that are functions, their context."""
+    more = body.more
+    return more.behaviors[0].subject if more is not None and more.behaviors else body.cell.subject
+
+
+def call_hook(body: Body, name: str, signal: Signal, *arguments: object) -> Procedure:
+    """Call the hook `name` if the actor has it, then `on_signal`; the last result that is not None."""
+    result = None
+    actor = actor_of(body)
+    if isinstance(actor, Actor):
+        hooks = blueprint_of(type(actor)).hooks
+        if name in hooks:
+            result = getattr(actor, name)(*arguments)
+            if isawaitable(result):
+                result = yield result
+        if "on_signal" in hooks:
+            answer = actor.on_signal(signal)
+            if isawaitable(answer):
+                answer = yield answer
+            if answer is not None:
+                result = answer
+    elif body.more is not None and body.more.on_signal is not None:
+        result = body.more.on_signal(body, signal)
+        if isawaitable(result):
+            result = yield result
+    return result
+
+
+def attempt_hook(body: Body, name: str, signal: Signal, *arguments: object) -> Procedure:
+    """Call a hook of an actor that is ending: what it raises is logged, and nothing more comes of it."""
+    try:
+        yield from call_hook(body, name, signal, *arguments)
+    except (Exception, CancelledError):
+        _log.exception("%s of %s raised; it ends all the same", name, body.cell.name())
+    except BaseException as exc:
+        if isinstance(exc, GeneratorExit):
+            raise
+        _log.exception("%s of %s raised; it ends all the same", name, body.cell.name())
+        if ends_system(exc):
+            body.cell.loop.host.port.fail(exc)

@@ -1,0 +1,27 @@
+"""The systems of this process, by their tokens: where pickled refs find their way back."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakValueDictionary
+
+from greenroom.actor.ports import SystemPort
+from greenroom.errors import RefGone
+
+__all__ = ["enrol", "resolve"]
+
+_systems: WeakValueDictionary[str, Any] = WeakValueDictionary()
+
+
+def enrol(system: SystemPort) -> None:
+    """Let refs of `system` be unpickled in this process."""
+    _systems[system.token] = system
+
+
+def resolve(token: str, cell_id: int, path: str) -> Any:
+    """The ref that was pickled."""
+    system = _systems.get(token)
+    ref = None if system is None else system.ref_of_id(cell_id, path)
+    if ref is None:
+        raise RefGone(token.partition("@")[0], path)
+    return ref

@@ -1,0 +1,155 @@
+"""How an actor begins, and how it becomes something else."""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from greenroom._core.cell import Cell
+from greenroom.actor.actor import Actor
+from greenroom.actor.behaviors import Behavior, Behaviors, Failed, Receive, Setup, Supervised
+from greenroom.actor.body import Body, More
+from greenroom.actor.procedures import Procedure, actor_of, call_hook
+from greenroom.actor.signals import PostStart, PreStart
+from greenroom.actor.spec import BEHAVIOR, HANDLER, Settings, blueprint_of, positional_arguments
+from greenroom.actor.stash import Stash
+from greenroom.errors import NotAnActor
+from greenroom.exits import NORMAL
+
+if TYPE_CHECKING:
+    from greenroom.actor.lifecycle import Lifecycle
+
+__all__ = ["Part", "become", "become_next", "cares_for_children", "install", "start", "tell_started", "unbecome"]
+
+
+class Part(NamedTuple):
+    """What an actor is at present: who handles its messages, and its signals."""
+
+    handler: Any
+    subject: Any
+    on_signal: Any
+
+
+def start(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
+    """Make the actor, and run its hooks until it is ready for its first message."""
+    spec = body.spec
+    if spec.kind == HANDLER:
+        play(body, Part(spec.factory, body, None))
+    elif spec.kind == BEHAVIOR:
+        play(body, part_of(body, spec.factory))
+    else:
+        made = spec.factory(*spec.args, **spec.kwargs)
+        if isawaitable(made):
+            if hasattr(made, "close"):
+                made.close()
+            raise NotAnActor(f"{spec.label[0]}(...) is async: an actor is made at once; what takes time goes into `pre_start`")
+        install(body, made)
+    yield from call_hook(body, "pre_start", PreStart())
+    yield from call_hook(body, "post_start", PostStart())
+    life.begin_to_run(cell, body)
+
+
+def install(body: Body, actor: Any) -> None:
+    """Let `actor` handle the messages."""
+    if not isinstance(actor, Actor):
+        raise NotAnActor(
+            f"{body.spec.label[0]}(...) made {actor!r}, which is no Actor: a factory must return an instance of a subclass"
+        )
+    actor.ctx = body  # type: ignore[assignment]
+    body.cell.handler = blueprint_of(type(actor)).handler
+    body.cell.subject = actor
+
+
+def play(body: Body, part: Part) -> None:
+    """Let `part` handle what comes."""
+    body.cell.handler = part.handler
+    body.cell.subject = part.subject
+    if part.on_signal is not None or body.more is not None:
+        body.extra().on_signal = part.on_signal
+
+
+def part_of(body: Body, behavior: Any) -> Part:
+    """Find out what a behavior, function or method is made of; behaviors that need something are given it."""
+    while isinstance(behavior, Setup | Supervised):
+        if isinstance(behavior, Supervised):
+            body.settings = Settings(behavior.supervision, body.settings.env)
+            behavior = behavior.behavior
+        else:
+            behavior = _set_up(body, behavior)
+    if isinstance(behavior, Receive):
+        return Part(behavior.handler, body, behavior.on_signal)
+    if isinstance(behavior, Behavior) or not callable(behavior):
+        raise NotAnActor(f"{behavior!r} cannot handle messages: give a Behaviors.receive(...), or a function")
+    return _part_of_function(body, behavior)
+
+
+def _set_up(body: Body, behavior: Setup) -> Any:
+    context: Any = body
+    if behavior.needs == "setup":
+        return behavior.make(context)
+    if behavior.needs == "with_timers":
+        return behavior.make(context.timers)
+    more = body.extra()
+    if more.stash is None:
+        more.stash = Stash(body.cell, behavior.capacity)  # type: ignore[arg-type]
+    return behavior.make(more.stash)
+
+
+def _part_of_function(body: Body, function: Any) -> Part:
+    """A function `(ctx, message)`, or `(message)`: as methods of the actor itself are."""
+    count = positional_arguments(function)
+    if count == 2:
+        return Part(function, body, None)
+    if count == 1:
+        if isinstance(function, MethodType):
+            return Part(function.__func__, function.__self__, None)
+        return Part(lambda _, message: function(message), body, None)
+    raise NotAnActor(f"{function!r} cannot handle messages: it must take (ctx, message), or a method (message)")
+
+
+def become(body: Body, behavior: Any) -> None:
+    """Handle what comes next with `behavior`; `unbecome` goes back."""
+    part = part_of(body, behavior)
+    more = body.extra()
+    more.behaviors.append(Part(body.cell.handler, body.cell.subject, more.on_signal))
+    play(body, part)
+
+
+def unbecome(body: Body) -> None:
+    """Go back to what it was before the last `become`; nothing happens if there is no such thing."""
+    if body.more is not None and body.more.behaviors:
+        play(body, body.more.behaviors.pop())
+
+
+def become_next(life: Lifecycle, cell: Cell, verdict: Any) -> None:
+    """A handler returned a behavior: do what it says. The first one stays below, for its hooks."""
+    if verdict is Behaviors.same:
+        return
+    if verdict is Behaviors.stopped:
+        life.request_end(cell, NORMAL)
+    elif isinstance(verdict, Failed):
+        raise verdict.cause
+    elif isinstance(cell.body, Body):
+        body = cell.body
+        if body.more is None or not body.more.behaviors:
+            become(body, verdict)
+        else:
+            play(body, part_of(body, verdict))
+
+
+def cares_for_children(body: Body) -> bool:
+    """Whether the actor would do anything when a child has ended."""
+    actor = actor_of(body)
+    if isinstance(actor, Actor):
+        hooks = blueprint_of(type(actor)).hooks
+        return "on_child_terminated" in hooks or "on_signal" in hooks
+    return body.more is not None and body.more.on_signal is not None
+
+
+def tell_started(more: More, cause: BaseException | None) -> None:
+    """Those who wait for it to start can go on; those who wait for its end wait on."""
+    for waiter in list(more.waiters):
+        if waiter.for_start:
+            more.waiters.remove(waiter)
+            waiter.end(None, cause)

@@ -1,0 +1,55 @@
+"""Messages put aside by an actor until it is ready for them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from greenroom._core.cell import Cell
+from greenroom.errors import ConfigError, StashFull
+
+__all__ = ["DEFAULT_CAPACITY", "Stash"]
+
+DEFAULT_CAPACITY = 1000
+
+
+class Stash:
+    """What one actor has put aside. Its messages count as queued, but not against the mailbox's capacity."""
+
+    __slots__ = ("_cell", "_entries", "capacity")
+
+    def __init__(self, cell: Cell, capacity: int = DEFAULT_CAPACITY) -> None:
+        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
+            raise ConfigError("stash capacity", capacity, "must be a whole number, and at least 1")
+        self._cell = cell
+        self._entries: deque[tuple[object, object]] = deque()
+        self.capacity = capacity
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def full(self) -> bool:
+        """Whether another message would be refused."""
+        return len(self._entries) >= self.capacity
+
+    def put(self) -> None:
+        """Put the message in hand aside."""
+        if self.full:
+            raise StashFull(self._cell.ref, self.capacity)
+        loop = self._cell.loop
+        self._entries.append(loop.visits.stash())
+        loop.door.count_stashed(self._cell, 1)
+
+    def unstash_all(self) -> int:
+        """Queue everything that was put aside, in its order, ahead of what is queued; how many messages that were."""
+        count = len(self._entries)
+        while self._entries:
+            self._cell.loop.door.take_back(self._cell, *self._entries.pop())
+        return count
+
+    def give_up(self) -> list[tuple[object, object]]:
+        """Hand out everything, for good."""
+        entries = list(self._entries)
+        self._entries.clear()
+        self._cell.loop.door.count_stashed(self._cell, -len(entries))
+        return entries

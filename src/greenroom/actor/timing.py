@@ -1,0 +1,125 @@
+"""Timers by key, and the timeout between messages."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from greenroom._core.alerts import TOUCHED
+from greenroom._core.cell import Cell
+from greenroom._core.timers import LONGEST_DELAY, Alarm, Timer
+from greenroom.actor.address import Address
+from greenroom.actor.signals import ReceiveTimeout
+from greenroom.errors import InvalidDelay
+
+__all__ = ["KeyedTimers", "Quiet"]
+
+
+class KeyedTimers:
+    """Timers of one actor that have a name: starting one under a key ends the one that had it."""
+
+    __slots__ = ("_cell", "_timers")
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._timers: dict[Hashable, Timer] = {}
+
+    def start(
+        self,
+        key: Hashable,
+        delay: float,
+        message: object,
+        *,
+        every: float | None = None,
+        fixed_rate: bool = False,
+        target: Any = None,
+    ) -> Timer:
+        """Send `message` to the actor itself (or to `target`) after `delay`, and then every `every` seconds.
+
+        A tick of the timer that had this key before is not delivered any more, even if it is queued.
+        """
+        to = self._cell if target is None else _cell_of(target)
+        started: Timer = self._cell.loop.start_timer(
+            delay, to, message, 0.0 if every is None else every, fixed_rate, self._cell
+        )
+        self.cancel(key)
+        self._timers[key] = started
+        return started
+
+    def cancel(self, key: Hashable) -> bool:
+        """End the timer of this key; False when there is none that is active."""
+        timer = self._timers.pop(key, None)
+        return timer is not None and timer.cancel()
+
+    def cancel_all(self) -> None:
+        """End every timer that has a key."""
+        for key in list(self._timers):
+            self.cancel(key)
+
+    def is_active(self, key: Hashable) -> bool:
+        """Whether a tick of this key's timer is still to come."""
+        timer = self._timers.get(key)
+        return timer is not None and timer.active
+
+    @property
+    def active(self) -> list[Hashable]:
+        """The keys whose timers are active."""
+        return [key for key, timer in self._timers.items() if timer.active]
+
+
+def _cell_of(target: object) -> Cell:
+    if not isinstance(target, Address):
+        raise TypeError(f"a timer sends to a ref, not to {target!r}")
+    return target._cell
+
+
+class Quiet(Alarm):
+    """Rings when an actor has had no message for a while. It is set once, not at every message: when it rings too
+    early, because a message came meanwhile, it waits for the rest of the time.
+    """
+
+    __slots__ = ("_cell", "_last", "_queued", "seconds")
+
+    def __init__(self, cell: Cell, seconds: float) -> None:
+        if not 0.0 < seconds <= LONGEST_DELAY:
+            raise InvalidDelay("seconds", seconds)
+        self._cell = cell
+        self.seconds = seconds
+        self._queued = False
+        self._last = cell.loop.now()
+        cell.alert |= TOUCHED
+        self._wait_from(self._last)
+
+    def touch(self) -> None:
+        """A message came."""
+        self._last = self._cell.loop.now()
+
+    def ring(self, door: object) -> None:
+        """The time may be up."""
+        if self._cell.loop.now() - self._last >= self.seconds:
+            self._queued = True
+            self._cell.notify(ReceiveTimeout())
+        else:
+            self._wait_from(self._last)
+
+    def is_still_quiet(self) -> bool:
+        """Whether no message came while the notice was queued; the next wait begins."""
+        if not self._queued:
+            return False
+        self._queued = False
+        now = self._cell.loop.now()
+        quiet = now - self._last >= self.seconds
+        self._wait_from(now if quiet else self._last)
+        return quiet
+
+    def stop(self) -> None:
+        """Ring no more."""
+        self._queued = False
+        self._cell.alert &= ~TOUCHED
+        self.disarm(self._cell.loop.timers)
+
+    def _wait_from(self, moment: float) -> None:
+        self.set_up_alarm(moment + self.seconds)
+        self._cell.loop.timers.add(self)
+        if self._cell.loop.runq.asleep:
+            self._cell.loop.runq.wake()  # to sleep again, but not past this deadline

@@ -1,0 +1,107 @@
+"""Watching: an actor that watches another is told, once, when that one has ended for good.
+
+Both sides know of it: the watched one's body lists its watchers, and the watcher's `More` what it watches. When the
+watched one ends, a notice takes its place in `watching` until the watcher comes to it; if by then it watches no
+longer, or anew, the notice means nothing any more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from greenroom._core.cell import Cell
+from greenroom._core.verdict import UNHANDLED, Verdict
+from greenroom.actor.actor import Actor
+from greenroom.actor.body import Body
+from greenroom.actor.procedures import Procedure, actor_of, begin, call_hook
+from greenroom.actor.signals import Terminated
+from greenroom.actor.spec import blueprint_of
+from greenroom.errors import DeathPact
+from greenroom.exits import ExitReason
+
+__all__ = ["NO_MESSAGE", "deliver", "tell_watchers", "unwatch", "unwatch_all", "watch"]
+
+NO_MESSAGE = object()
+
+
+class Watch:
+    """One watch: what to send when it ends, and the notice, once that is on its way."""
+
+    __slots__ = ("message", "notice")
+
+    def __init__(self, message: object) -> None:
+        self.message = message
+        self.notice: Terminated | None = None
+
+
+def watch(body: Body, target: Cell, message: object) -> None:
+    """Let `body` be told when `target` has ended; at once if it has. Watching again changes only the message."""
+    watching = body.extra().watching
+    known = watching.get(target)
+    if known is not None and known.notice is None:
+        known.message = message
+        return
+    watching[target] = Watch(message)
+    theirs = target.body
+    if isinstance(theirs, Body):
+        if theirs.watchers is None:
+            theirs.watchers = {}
+        theirs.watchers[body.cell] = None
+    else:
+        _tell(body.cell, target, target.shown(), theirs.reason)
+
+
+def unwatch(body: Body, target: Cell) -> None:
+    """Watch no more; a notice that is already queued is not delivered."""
+    more = body.more
+    if more is not None and more.watching.pop(target, None) is not None:
+        theirs = target.body
+        if isinstance(theirs, Body) and theirs.watchers is not None:
+            theirs.watchers.pop(body.cell, None)
+
+
+def unwatch_all(body: Body) -> None:
+    """`body` ends: nobody needs to tell it anything any more."""
+    for target in list(body.more.watching):
+        unwatch(body, target)
+
+
+def tell_watchers(watchers: dict[Cell, None], cell: Cell, ref: Any, reason: ExitReason) -> None:
+    """`cell` has ended: queue a notice for each of its watchers."""
+    for watcher in watchers:
+        _tell(watcher, cell, ref, reason)
+
+
+def _tell(watcher: Cell, target: Cell, ref: Any, reason: ExitReason) -> None:
+    body: Any = watcher.body
+    watch = body.more.watching[target]
+    watch.notice = Terminated(ref, reason.cause, reason)
+    watcher.notify(watch.notice)
+
+
+def deliver(body: Body, notice: Terminated) -> Any:
+    """Hand a queued notice to the actor, unless it has ceased to watch."""
+    target = notice.ref._cell
+    more = body.more
+    watch = None if more is None else more.watching.get(target)
+    if watch is None or watch.notice is not notice:
+        return None
+    del more.watching[target]
+    if watch.message is not NO_MESSAGE:
+        return body.cell.handler(body.cell.subject, watch.message)
+    return begin(_hand_over(body, notice))
+
+
+def _hand_over(body: Body, notice: Terminated) -> Procedure:
+    result = yield from call_hook(body, "on_terminated", notice, notice.ref, notice.cause)
+    if not _is_taken(body, result):
+        raise DeathPact(body.cell.ref, notice.ref, notice.reason) from notice.cause
+    return result
+
+
+def _is_taken(body: Body, result: object) -> bool:
+    """Whether the actor has an `on_terminated`, or its `on_signal` said what comes next."""
+    actor = actor_of(body)
+    if isinstance(actor, Actor) and "on_terminated" in blueprint_of(type(actor)).hooks:
+        return True
+    return isinstance(result, Verdict) and result is not UNHANDLED
