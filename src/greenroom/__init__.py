@@ -12,23 +12,98 @@ The house, from the ground up (a file imports only from floors below its own):
 """
 
 from greenroom._core.build import COMPILED
+from greenroom._core.timers import Timer
+from greenroom.actor.actor import Actor
+from greenroom.actor.ask import Reply
+from greenroom.actor.behaviors import Behavior, Behaviors
+from greenroom.actor.context import Context
+from greenroom.actor.deadletters import DeadLetter, DeadLetters
+from greenroom.actor.drain import Drain
+from greenroom.actor.handles import handles
+from greenroom.actor.ref import ActorRef, Asked, Request
+from greenroom.actor.signals import (
+    ChildTerminated,
+    PostRestart,
+    PostStart,
+    PostStop,
+    PreRestart,
+    PreStart,
+    PreStop,
+    ReceiveTimeout,
+    Signal,
+    Terminated,
+)
+from greenroom.actor.spec import Props, props
+from greenroom.actor.states import State
 from greenroom.clock import Clock, ManualClock, MonotonicClock, Random
-from greenroom.errors import GreenroomError, MailboxFull
+from greenroom.errors import (
+    ActorTerminated,
+    AskDeadlock,
+    AskTimeout,
+    DeathPact,
+    GreenroomError,
+    MailboxFull,
+    SystemFailed,
+    SystemStopped,
+)
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.lanes import Lane, MailboxConfig, Overflow
+from greenroom.system.config import SystemConfig
+from greenroom.system.ledger import Ledger
+from greenroom.system.observers import Observer
+from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
+from greenroom.system.system import ActorSystem
 
 __all__ = [
+    "Actor",
+    "ActorRef",
+    "ActorSnapshot",
+    "ActorSystem",
+    "ActorTerminated",
+    "AskDeadlock",
+    "AskTimeout",
+    "Asked",
+    "Behavior",
+    "Behaviors",
     "COMPILED",
+    "ChildTerminated",
     "Clock",
+    "Context",
+    "DeadLetter",
+    "DeadLetters",
+    "DeathPact",
+    "Drain",
     "ExitKind",
     "ExitReason",
     "GreenroomError",
     "Lane",
+    "Ledger",
     "MailboxConfig",
     "MailboxFull",
     "ManualClock",
     "MonotonicClock",
+    "Observer",
     "Overflow",
+    "PostRestart",
+    "PostStart",
+    "PostStop",
+    "PreRestart",
+    "PreStart",
+    "PreStop",
+    "Props",
     "Random",
+    "ReceiveTimeout",
+    "Reply",
+    "Request",
+    "Signal",
+    "State",
+    "SystemConfig",
+    "SystemFailed",
+    "SystemSnapshot",
+    "SystemStopped",
+    "Terminated",
+    "Timer",
+    "handles",
+    "props",
 ]
 __version__ = "0.1.0"

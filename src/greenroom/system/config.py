@@ -1,0 +1,201 @@
+"""`SystemConfig`: how much a system takes on, and where its time and chance come from.
+
+>>> SystemConfig(max_actors=10).max_actors
+10
+>>> SystemConfig(stop_timeout=-1)
+Traceback (most recent call last):
+    ...
+greenroom.errors.ConfigError: stop_timeout=-1: must be a number of seconds, zero or more
+>>> SystemConfig.from_mapping({"max_actors": 5, "mailbox": {"capacity": 2, "overflow": "drop_old"}}).mailbox.capacity
+2
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from greenroom._core.limits import Limits
+from greenroom.clock import Clock
+from greenroom.errors import ConfigError
+from greenroom.lanes import Lane, MailboxConfig, Overflow
+
+__all__ = ["SystemConfig"]
+
+_PREFIX = "GREENROOM_"
+_NOT_OURS = frozenset({"PURE", "REQUIRE_COMPILED", "EXPECT"})
+"""Variables with our prefix that are about building and testing the package."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemConfig:
+    """The settings of an `ActorSystem`. Each limit is enforced with an error of its own."""
+
+    max_actors: int = 1_000_000
+    """Actors alive at once; the system's own do not count."""
+    mailbox: MailboxConfig = field(default_factory=MailboxConfig)
+    """The mailbox of actors that are spawned without one."""
+    max_msgs_per_actor: int = 64
+    """Messages one visit to an actor handles at most."""
+    max_actors_per_tick: int = 1024
+    """Visits the loop makes before it lets asyncio run."""
+    max_tick_time: float = 0.002
+    """Seconds after which the loop lets asyncio run, once the message in hand is done."""
+    max_timers: int = 10_000_000
+    max_io_watches: int = 1024
+    stop_timeout: float = 5.0
+    """Seconds that an actor and its children have to stop, before they are forced."""
+    dead_letters: int = 1000
+    """How many dead letters are kept."""
+    slow_after: float = 0.1
+    """Seconds after which observers hear of a slow handler."""
+    history: bool = False
+    """Whether actors remember the states they went through."""
+    clock: Clock | None = None
+    """Where time comes from; the machine's monotonic clock if None."""
+    seed: int | None = None
+    """The seed of `system.random`; a fresh one if None."""
+    env: Mapping[str, Any] = field(default_factory=dict)
+    """What actors find in `ctx.env`."""
+
+    def __post_init__(self) -> None:
+        self.limits()
+        if not isinstance(self.mailbox, MailboxConfig):
+            raise ConfigError("mailbox", self.mailbox, "must be a MailboxConfig")
+        _require_seconds("stop_timeout", self.stop_timeout)
+        _require_seconds("slow_after", self.slow_after)
+        _require_count("dead_letters", self.dead_letters)
+        if not isinstance(self.history, bool):
+            raise ConfigError("history", self.history, "must be True or False")
+        if self.clock is not None and not callable(getattr(self.clock, "now", None)):
+            raise ConfigError("clock", self.clock, "must have a `now()` method that returns seconds")
+        if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
+            raise ConfigError("seed", self.seed, "must be a whole number, or None")
+        if not isinstance(self.env, Mapping):
+            raise ConfigError("env", self.env, "must be a mapping")
+        object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
+
+    def limits(self) -> Limits:
+        """The part of it that a loop enforces."""
+        return Limits(
+            max_actors=self.max_actors,
+            max_msgs_per_actor=self.max_msgs_per_actor,
+            max_actors_per_tick=self.max_actors_per_tick,
+            max_tick_time=self.max_tick_time,
+            max_timers=self.max_timers,
+            max_io_watches=self.max_io_watches,
+        )
+
+    @classmethod
+    def load(cls, path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> SystemConfig:
+        """Defaults, overridden by a TOML file if one is named, overridden by `GREENROOM_*` variables."""
+        base = cls() if path is None else cls.from_toml(path)
+        return base.with_environ(os.environ if environ is None else environ)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> SystemConfig:
+        """Read `[tool.greenroom]` of a TOML file, or `[greenroom]`, or (without either) the whole file."""
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, tomllib.TOMLDecodeError) as exc:
+            raise ConfigError("path", str(path), f"cannot be read as TOML: {exc}") from exc
+        section = content.get("tool", {}).get("greenroom", content.get("greenroom"))
+        if section is None:
+            section = {} if "tool" in content or "project" in content else content
+        return cls.from_mapping(section)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> SystemConfig:
+        """Settings by their names; `mailbox` is a mapping of its own."""
+        if not isinstance(values, Mapping):
+            raise ConfigError("config", values, "must be a mapping of settings")
+        for name in values:
+            _require_known(name)
+        given = dict(values)
+        if isinstance(given.get("mailbox"), Mapping):
+            given["mailbox"] = _mailbox_of(given["mailbox"])
+        return cls(**given)
+
+    def with_environ(self, environ: Mapping[str, str]) -> SystemConfig:
+        """The same, overridden by `GREENROOM_MAX_ACTORS`, `GREENROOM_MAILBOX_CAPACITY` and so on."""
+        changes: dict[str, Any] = {}
+        mailbox: dict[str, Any] = {}
+        for variable, text in sorted(environ.items()):
+            name = variable.removeprefix(_PREFIX)
+            if name == variable or name in _NOT_OURS:
+                continue
+            setting = name.lower()
+            if setting.startswith("mailbox_"):
+                mailbox[setting.removeprefix("mailbox_")] = text
+            else:
+                _require_known(setting, variable)
+                changes[setting] = _parse(variable, setting, text)
+        if mailbox:
+            if "capacity" in mailbox:
+                mailbox["capacity"] = _parse_number("GREENROOM_MAILBOX_CAPACITY", mailbox["capacity"], int)
+            changes["mailbox"] = _mailbox_of(mailbox, self.mailbox)
+        return replace(self, **changes)
+
+
+_SETTINGS = {one.name: one for one in fields(SystemConfig)}
+
+
+def _require_known(name: str, shown: str | None = None) -> None:
+    if name not in _SETTINGS:
+        raise ConfigError(shown or name, "...", f"there is no such setting; there are: {', '.join(_SETTINGS)}")
+
+
+def _require_seconds(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ConfigError(name, value, "must be a number of seconds, zero or more")
+
+
+def _require_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ConfigError(name, value, "must be a whole number, zero or more")
+
+
+def _mailbox_of(values: Mapping[str, Any], base: MailboxConfig | None = None) -> MailboxConfig:
+    given = dict(values)
+    unknown = given.keys() - {"capacity", "overflow", "lanes"}
+    if unknown:
+        raise ConfigError(f"mailbox.{min(unknown)}", "...", "there is no such setting; there are: capacity, overflow, lanes")
+    if isinstance(given.get("overflow"), str):
+        try:
+            given["overflow"] = Overflow(given["overflow"].lower())
+        except ValueError:
+            choices = ", ".join(one.value for one in Overflow)
+            raise ConfigError("mailbox.overflow", given["overflow"], f"must be one of {choices}") from None
+    if isinstance(given.get("lanes"), Mapping):
+        given["lanes"] = {_lane_of(name): room for name, room in given["lanes"].items()}
+    return MailboxConfig(**given) if base is None else replace(base, **given)
+
+
+def _lane_of(name: object) -> Lane:
+    try:
+        return Lane[str(name).upper()]
+    except KeyError:
+        raise ConfigError("mailbox.lanes", name, f"must be one of {', '.join(one.name.lower() for one in Lane)}") from None
+
+
+def _parse(variable: str, setting: str, text: str) -> Any:
+    if setting in ("clock", "env", "mailbox"):
+        raise ConfigError(variable, text, "cannot be given as a variable")
+    if setting == "history":
+        if text.lower() not in ("1", "0", "true", "false", "yes", "no"):
+            raise ConfigError(variable, text, "must be true or false")
+        return text.lower() in ("1", "true", "yes")
+    return _parse_number(variable, text, float if _SETTINGS[setting].type == "float" else int)
+
+
+def _parse_number(variable: str, text: str, kind: type[int] | type[float]) -> int | float:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ConfigError(variable, text, "must be a number") from None

@@ -1,0 +1,41 @@
+"""Finding actors by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from greenroom._core.loop import Loop
+from greenroom.actor.body import Family
+
+__all__ = ["find_by_name"]
+
+
+def find_by_name(loop: Loop, top: Family, wanted: str | int) -> Any:
+    """The ref of the actor with this id, path, or name at the top; None if none is alive."""
+    if isinstance(wanted, int):
+        cell = loop.table.find(wanted)
+        return None if cell is None else cell.ref
+    if not isinstance(wanted, str):
+        raise TypeError(f"actors are found by name, path or id, not by {wanted!r}")
+    family: Family | None = top
+    found: Any = None
+    for name in wanted.removeprefix("/").split("/"):
+        found = None if family is None else _child(loop, family, found, name)
+        if found is None:
+            return None
+        family = found._cell.body.family
+    return found
+
+
+def _child(loop: Loop, family: Family, parent: Any, name: str) -> Any:
+    body = family.names.get(name)
+    if body is not None:
+        return body.cell.ref
+    # A nameless actor is called after its kind and its number, so the number finds it.
+    _, mark, number = name.rpartition("$")
+    slot, _, generation = number.partition(".")
+    if not mark or not slot.isdecimal() or not (generation or "1").isdecimal():
+        return None
+    cell = loop.table.find(int(generation or 1) << 32 | int(slot))
+    ref: Any = None if cell is None else cell.ref
+    return ref if ref is not None and ref.name == name and ref._parent == parent else None

@@ -1,0 +1,226 @@
+"""How a system ends, in five phases and within one deadline:
+
+1  nothing can be spawned any more, and every actor is told to stop, all at once
+2  they stop, parents after their children
+3  those that are still there at the deadline are forced, and named
+4  the loop stops: asyncio gets its thread back, timers end, late messages are dead letters
+5  the account: how many started, terminated, were forced; whoever waits for the end is told
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any
+
+from greenroom._core.timers import Alarm
+from greenroom.actor.body import Body
+from greenroom.actor.drain import drain
+from greenroom.exits import KILLED, SHUTDOWN
+
+if TYPE_CHECKING:
+    from greenroom._core.poller import Poller
+    from greenroom.actor.lifecycle import Lifecycle
+
+__all__ = ["Phase", "Shutdown", "ShutdownReport"]
+
+_log = logging.getLogger("greenroom")
+
+_TURNS = 3
+"""Turns of asyncio that a cancelled handler has before it is abandoned, when the system's own time is up."""
+
+
+class Phase:
+    """Where a system stands."""
+
+    NEW = "new"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownReport:
+    """How a system ended."""
+
+    started: int
+    terminated: int
+    forced: tuple[str, ...]
+    """The paths of actors that did not stop in time."""
+    seconds: float
+    cause: BaseException | None
+
+
+class _OverallDeadline(Alarm):
+    """Rings by the system's own clock."""
+
+    __slots__ = ("_ring",)
+
+    def __init__(self, deadline: float, ring: Callable[[], object]) -> None:
+        self.set_up_alarm(deadline)
+        self._ring = ring
+
+    def ring(self, door: object) -> None:
+        """The time is up."""
+        self._ring()
+
+
+class Shutdown:
+    """The end of one system. Begun once, by the first to ask; everybody else joins."""
+
+    def __init__(self, name: str, life: Lifecycle, poller: Poller) -> None:
+        self._name = name
+        self._life = life
+        self._poller = poller
+        self.phase = Phase.NEW
+        self.cause: BaseException | None = None
+        self.report: ShutdownReport | None = None
+        self.over = Event()
+        self._lock = Lock()
+        # Invariant: written under _lock; empty once `over` is set
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._all_gone: asyncio.Future[bool] | None = None
+
+    def request(self, timeout: float, cause: BaseException | None = None) -> None:
+        """Begin, unless it has begun. On the system's own thread."""
+        if self.cause is None and self.phase != Phase.STOPPED:
+            self.cause = cause
+        if self.phase in (Phase.STOPPING, Phase.STOPPED):
+            return
+        was_running = self.phase == Phase.RUNNING
+        self.phase = Phase.STOPPING
+        self._life.closed = True
+        if was_running:
+            self._task = asyncio.get_running_loop().create_task(self._run(timeout))
+        else:
+            self._force_all()
+            self._finish(self._life.loop.now())
+
+    async def _run(self, timeout: float) -> None:
+        loop = self._life.loop
+        began = loop.now()
+        self._all_gone = asyncio.get_running_loop().create_future()
+        for body in reversed(self._life.top.bodies()):
+            self._life.request_end(body.cell, SHUTDOWN)
+        if self._life.top.count > 0 and not await self._wait(timeout):
+            _log.warning("%s: %d actors did not stop in %s s", self._name, len(loop.table), timeout)
+            await self._cancel_handlers()
+            self._force_all()
+        self._finish(began)
+
+    async def _wait(self, timeout: float) -> bool:
+        """Whether all actors ended in time: by the system's clock, and in no case later than by the machine's."""
+        loop = self._life.loop
+        all_gone: Any = self._all_gone
+        alarm = _OverallDeadline(loop.now() + timeout, self._time_is_up)
+        loop.timers.add(alarm)
+        if loop.runq.asleep:
+            loop.runq.wake()
+        handle = asyncio.get_running_loop().call_later(timeout, self._time_is_up)
+        try:
+            in_time: bool = await all_gone
+            return in_time
+        finally:
+            handle.cancel()
+            alarm.disarm(loop.timers)
+
+    def everybody_has_gone(self) -> None:
+        """The last actor has ended."""
+        if self._all_gone is not None and not self._all_gone.done():
+            self._all_gone.set_result(True)
+
+    def _time_is_up(self) -> None:
+        if self._all_gone is not None and not self._all_gone.done():
+            self._all_gone.set_result(False)
+
+    async def _cancel_handlers(self) -> None:
+        for cell in list(self._life.loop.table):
+            if cell.task is not None:
+                self._life.note_forced(cell)
+                cell.task.cancel()
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+    def _force_all(self) -> None:
+        """End whatever is left, children before their parents; no hook runs any more."""
+        for cell in _bottom_up(self._life.top.bodies()):
+            body = cell.body
+            if not isinstance(body, Body):
+                continue
+            if self.phase == Phase.STOPPING and body.state > 0:
+                self._life.note_forced(cell)
+            if cell.task is not None:
+                self._life.loop.visits.abandon(cell)
+            cell.close()
+            drain(cell, body.more, "stopped")
+            self._life.finish(cell, body, KILLED if body.state > 0 else SHUTDOWN)
+
+    def _finish(self, began: float) -> None:
+        loop = self._life.loop
+        seconds = loop.now() - began
+        self._poller.detach()
+        loop.close()
+        self.phase = Phase.STOPPED
+        forced = tuple(self._life.forced)
+        self.report = ShutdownReport(self._life.spawned, self._life.terminated, forced, seconds, self.cause)
+        level = logging.WARNING if forced else logging.INFO
+        _log.log(
+            level,
+            "%s has stopped: %d actors started, %d terminated, %d forced%s",
+            self._name,
+            self._life.spawned,
+            self._life.terminated,
+            len(forced),
+            f" ({', '.join(forced[:10])}{', ...' if len(forced) > 10 else ''})" if forced else "",
+        )
+        self._tell_waiters()
+
+    def leave_behind(self) -> None:
+        """A handler holds the system's thread and cannot be interrupted: name it, and wait no longer. Any thread."""
+        hand = self._life.loop.visits.hand
+        name = "asyncio" if hand is None else hand.name()
+        if hand is not None:
+            self._life.note_forced(hand)
+        _log.error("%s: %s holds the thread and cannot be interrupted; it is left behind", self._name, name)
+        forced = tuple(self._life.forced)
+        self.report = ShutdownReport(self._life.spawned, self._life.terminated, forced, 0.0, self.cause)
+
+    def _tell_waiters(self) -> None:
+        with self._lock:
+            self.over.set()
+            waiters, self._waiters = self._waiters, []
+        for aio, future in waiters:
+            with suppress(RuntimeError):  # that loop is closed: nobody waits any more
+                aio.call_soon_threadsafe(_resolve, future)
+
+    async def wait(self) -> None:
+        """Return when the system has stopped. From any thread's asyncio loop."""
+        aio = asyncio.get_running_loop()
+        with self._lock:
+            if self.over.is_set():
+                return
+            future: asyncio.Future[None] = aio.create_future()
+            self._waiters.append((aio, future))
+        await future
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _bottom_up(bodies: list[Body]) -> list[Any]:
+    """The cells of `bodies` and all below them, children before their parents."""
+    found = []
+    waiting = list(bodies)
+    while waiting:
+        body = waiting.pop()
+        found.append(body.cell)
+        if body.family is not None:
+            waiting.extend(body.family.bodies())
+    return list(reversed(found))

@@ -1,0 +1,431 @@
+"""`ActorSystem`: where actors live."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import threading
+from _thread import get_ident
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future as ThreadFuture
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from greenroom._core.counts import count_cell, count_loop
+from greenroom._core.hooks import Hooks
+from greenroom._core.loop import Loop
+from greenroom._core.poller import Poller
+from greenroom.actor.address import Address
+from greenroom.actor.deadletters import DeadLetters
+from greenroom.actor.drain import Drain
+from greenroom.actor.lifecycle import Lifecycle
+from greenroom.actor.registry import enrol
+from greenroom.actor.spawning import Spawns
+from greenroom.actor.spec import Settings, spec_of
+from greenroom.clock import Clock, Random
+from greenroom.errors import (
+    ConfigError,
+    InvalidDelay,
+    InvalidName,
+    LoopBusy,
+    NotStarted,
+    SettleTimeout,
+    SystemFailed,
+    SystemStopped,
+    UnknownDispatcher,
+    WaitsForItself,
+    WrongLoop,
+)
+from greenroom.exits import ExitReason
+from greenroom.lanes import MailboxConfig
+from greenroom.system.config import SystemConfig
+from greenroom.system.ledger import Ledger
+from greenroom.system.observers import Observers
+from greenroom.system.paths import find_by_name
+from greenroom.system.shutdown import Phase, Shutdown, ShutdownReport
+from greenroom.system.snapshot import SystemSnapshot, draw, snapshots_of
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from greenroom.actor.ref import ActorRef
+
+__all__ = ["ActorSystem"]
+
+T = TypeVar("T")
+
+DISPATCHERS = ("concurrent",)
+CALL_TIMEOUT = 30.0
+"""Seconds that a call from another thread waits for the loop to come to it."""
+SHUTDOWN_TIMEOUT = 30.0
+
+_numbers = itertools.count(1)
+
+
+class ActorSystem(Spawns):
+    """Where actors live: `async with` it, `with` it, or `run()` it.
+
+    >>> import asyncio
+    >>> from greenroom import Actor, ActorSystem
+    >>> class Doubler(Actor[int, int]):
+    ...     def receive(self, message: int) -> int:
+    ...         return 2 * message
+    >>> async def main() -> int:
+    ...     async with ActorSystem("demo") as system:
+    ...         return await system.spawn(Doubler).ask(21)
+    >>> asyncio.run(main())
+    42
+    """
+
+    def __init__(self, name: str = "greenroom", *, config: SystemConfig | None = None, root: Any = None) -> None:
+        if not isinstance(name, str) or not name:
+            raise ConfigError("name", name, "must be a text that is not empty")
+        if config is not None and not isinstance(config, SystemConfig):
+            raise ConfigError("config", config, "must be a SystemConfig")
+        self.name = name
+        self.config = SystemConfig() if config is None else config
+        self.token = f"{name}@{os.getpid()}.{next(_numbers)}"
+        self.random = Random(self.config.seed)
+        hooks = Hooks(self.config.slow_after)
+        self._life = Lifecycle(self)
+        self._loop = Loop(self.config.limits(), self.config.clock, self._life, hooks)
+        self._life.serve(self._loop)
+        self._poller = Poller(self._loop)
+        self._shutdown = Shutdown(name, self._life, self._poller)
+        self._thread: threading.Thread | None = None
+        self.dead_letters = DeadLetters(self.config.dead_letters, self.clock)
+        self.observers = Observers(hooks)
+        enrol(self)
+        self.root: ActorRef[Any, Any] | None = None
+        if root is not None:
+            self.root = self.spawn(root, name="root")
+            self._life.root = self.root._cell
+
+    def __repr__(self) -> str:
+        return f"<ActorSystem {self.name}, {self._shutdown.phase}, {len(self._life.top)} top-level actors>"
+
+    @property
+    def clock(self) -> Clock:
+        """Where its time comes from."""
+        clock: Clock = self._loop.clock
+        return clock
+
+    # -- running
+
+    def _start(self) -> None:
+        """Begin to run, on this thread, inside its running asyncio loop."""
+        if self._shutdown.phase != Phase.NEW:
+            if self._shutdown.phase == Phase.RUNNING:
+                raise WaitsForItself(f"the system {self.name!r} is running already")
+            raise SystemStopped(self.name)
+        self._poller.attach()
+        self._shutdown.phase = Phase.RUNNING
+
+    async def __aenter__(self) -> Self:
+        self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+        if exc is None:
+            self._raise_failure()
+
+    def __enter__(self) -> Self:
+        if self._shutdown.phase != Phase.NEW or self._thread is not None:
+            self._start()  # which says what is wrong
+        ready: ThreadFuture[None] = ThreadFuture()
+        # A daemon, because of handlers that never return: the process must be able to end without them.
+        self._thread = threading.Thread(target=self._run_thread, args=(ready,), name=self.name, daemon=True)
+        self._thread.start()
+        ready.result(CALL_TIMEOUT)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+        if exc is None:
+            self._raise_failure()
+
+    def _run_thread(self, ready: ThreadFuture[None]) -> None:
+        async def main() -> None:
+            try:
+                self._start()
+            except BaseException as error:
+                ready.set_exception(error)
+                return
+            ready.set_result(None)
+            await self._shutdown.wait()
+
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(main())
+
+    def run(self) -> None:
+        """Run on this thread, until the system is stopped: by `stop()`, by its root's end, by Ctrl-C."""
+
+        async def main() -> None:
+            self._start()
+            try:
+                await self._shutdown.wait()
+            except asyncio.CancelledError:  # Ctrl-C
+                await self.shutdown()
+                raise
+
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(main())
+        self._raise_failure()
+
+    def close(self, timeout: float = SHUTDOWN_TIMEOUT) -> None:
+        """What `shutdown` does, for programs without asyncio: block until the system has stopped, or time is up.
+
+        A handler that holds the thread cannot be interrupted: it is named in the log and left behind.
+        """
+        _require_timeout(timeout)
+        if self._thread is None:
+            raise NotStarted(self.name, "close()")
+        if get_ident() == self._loop.runq.thread:
+            raise WaitsForItself("close() waits for the thread it is called on: use `stop()`")
+        self._loop.inbound.call(None, lambda: self._shutdown.request(timeout))
+        self._shutdown.over.wait(timeout + 1.0)
+        if self._shutdown.over.is_set():
+            self._thread.join(CALL_TIMEOUT)
+        else:
+            self._shutdown.leave_behind()
+
+    def stop(self) -> None:
+        """Ask for the shutdown, and go on. From any thread, and from inside an actor."""
+        self._request_shutdown(SHUTDOWN_TIMEOUT, None)
+
+    def fail(self, cause: BaseException) -> None:
+        """End the system because of `cause`, which leaving `async with` or `run()` will raise as `SystemFailed`."""
+        self._request_shutdown(SHUTDOWN_TIMEOUT, cause)
+
+    def _request_shutdown(self, timeout: float, cause: BaseException | None) -> None:
+        if get_ident() == self._loop.runq.thread:
+            self._shutdown.request(timeout, cause)
+        else:
+            self._loop.inbound.call(None, lambda: self._shutdown.request(timeout, cause))
+
+    async def shutdown(self, timeout: float = SHUTDOWN_TIMEOUT) -> None:
+        """Stop every actor and then the system; those that have not stopped after `timeout` seconds are forced.
+
+        Called again, it waits for the same end. Called by an actor's handler it only asks, and returns at once.
+        """
+        _require_timeout(timeout)
+        self._request_shutdown(timeout, None)
+        if not self._is_in_handler():
+            await self._shutdown.wait()
+
+    async def stopped(self) -> None:
+        """Return when the system has stopped."""
+        if self._is_in_handler():
+            raise WaitsForItself("an actor waits for its system to stop, which it does not before the actor has")
+        await self._shutdown.wait()
+
+    def _is_in_handler(self) -> bool:
+        return get_ident() == self._loop.runq.thread and self._loop.visits.hand is not None
+
+    @property
+    def phase(self) -> str:
+        """`new`, `running`, `stopping` or `stopped`."""
+        return self._shutdown.phase
+
+    @property
+    def report(self) -> ShutdownReport | None:
+        """How the shutdown went, once it is over."""
+        return self._shutdown.report
+
+    def _raise_failure(self) -> None:
+        cause = self._shutdown.cause
+        if cause is not None:
+            raise SystemFailed(self.name, cause) from cause
+
+    async def settle(self, timeout: float = 30.0) -> None:
+        """Return when nothing is queued or in hand; what timers will bring, or is stashed, does not count."""
+        _require_timeout(timeout)
+        if self._is_in_handler():
+            raise WaitsForItself("an actor waits for its system to be idle, which it is not before the handler ends")
+        if get_ident() != self._loop.runq.thread:
+            raise LoopBusy(self.name, "settle() must be awaited on the system's own thread")
+        try:
+            async with asyncio.timeout(timeout):
+                await self._poller.rest()
+        except TimeoutError:
+            raise SettleTimeout(self.name, timeout, self._what_keeps_it_busy()) from None
+
+    def _what_keeps_it_busy(self) -> str:
+        busy = [cell.name() for cell in self._loop.table if cell.task is not None or cell.queued()]
+        more = f" and {len(busy) - 5} more" if len(busy) > 5 else ""
+        return ", ".join(busy[:5]) + more if busy else "messages kept coming"
+
+    # -- actors
+
+    if not TYPE_CHECKING:
+
+        def spawn(
+            self,
+            factory,
+            /,
+            *args,
+            name=None,
+            mailbox=None,
+            dispatcher=None,
+            supervision=None,
+            drain=None,
+            env=None,
+            parent=None,
+            **kwargs,
+        ):
+            """Bring up an actor, and return its ref at once; nothing of it runs inside this call."""
+            spec = spec_of(factory, args, kwargs)
+            settings = None
+            if name is not None:
+                _require_name(name)
+            if mailbox is None:
+                mailbox = self.config.mailbox
+            elif not isinstance(mailbox, MailboxConfig):
+                raise ConfigError("mailbox", mailbox, "must be a MailboxConfig")
+            if dispatcher is not None and dispatcher not in DISPATCHERS:
+                raise UnknownDispatcher(dispatcher, DISPATCHERS)
+            if drain is not None and not isinstance(drain, Drain):
+                raise ConfigError("drain", drain, "must be Drain.DROP, Drain.DEAD_LETTER or Drain.REDIRECT(ref)")
+            if parent is not None:
+                settings = self._settings_of(parent)
+            if supervision is not None or env is not None:
+                settings = _inherit(settings or self._life.settings, supervision, env)
+            if get_ident() == self._loop.runq.thread:
+                return self._life.spawn(spec, parent, name, mailbox, settings, drain)
+            return self._call("spawn()", lambda: self._life.spawn(spec, parent, name, mailbox, settings, drain))
+
+    def _settings_of(self, parent: Any) -> Any:
+        if not isinstance(parent, Address):
+            raise ConfigError("parent", parent, "must be the ref of the parent")
+        if parent._cell.loop is not self._loop:
+            raise WrongLoop(parent)
+        return getattr(parent._cell.body, "settings", None)
+
+    def actor(self, name_or_id: str | int) -> ActorRef[Any, Any] | None:
+        """The actor with this id, this path (`/parent/child`) or this name at the top; None if none is alive."""
+        return self._call("actor()", lambda: find_by_name(self._loop, self._life.top, name_or_id))
+
+    def actors(self) -> list[ActorRef[Any, Any]]:
+        """The refs of all actors that are alive."""
+        return self._call("actors()", lambda: [cell.ref for cell in self._loop.table])  # type: ignore[misc]
+
+    def ref_of_id(self, cell_id: int, path: str) -> Any:
+        """The ref that was pickled with this id."""
+        return self._call("unpickling a ref", lambda: self._life.find(cell_id, path))
+
+    # -- what can be seen
+
+    def ledger(self, ref: ActorRef[Any, Any] | None = None) -> Ledger:
+        """What became of every message, in this system or (given its ref) of one actor, even after its end."""
+        if ref is None:
+            return self._call("ledger()", lambda: Ledger.of(count_loop(self._loop), self._life.late_replies))
+        if not isinstance(ref, Address) or ref._cell.loop is not self._loop:
+            raise WrongLoop(ref)
+        return self._call("ledger()", lambda: Ledger.of(count_cell(ref._cell)))
+
+    def tree(self) -> str:
+        """The actors as a tree, in plain text."""
+        return self._call("tree()", lambda: draw(f"{self.name} ({self._shutdown.phase})", self._life.top))
+
+    def snapshot(self) -> SystemSnapshot:
+        """What the system looks like now."""
+        return self._call("snapshot()", self._snapshot)
+
+    def _snapshot(self) -> SystemSnapshot:
+        return SystemSnapshot(
+            name=self.name,
+            time=self._loop.now(),
+            phase=self._shutdown.phase,
+            spawned=self._life.spawned,
+            terminated=self._life.terminated,
+            dead_letters=self.dead_letters.count,
+            dead_letters_by_reason=self.dead_letters.by_reason,
+            timers=self._loop.timers.count,
+            ledger=Ledger.of(count_loop(self._loop), self._life.late_replies),
+            actors=tuple(snapshots_of(self._life.top)),
+        )
+
+    def _call(self, what: str, action: Callable[[], T]) -> T:
+        """Do something on the system's own thread, and wait for its result."""
+        if get_ident() == self._loop.runq.thread or self._shutdown.over.is_set():
+            return action()
+        if self._shutdown.phase == Phase.NEW:
+            raise NotStarted(self.name, f"{what} from another thread")
+        future: ThreadFuture[T] = ThreadFuture()
+
+        def act() -> None:
+            try:
+                future.set_result(action())
+            except BaseException as exc:
+                future.set_exception(exc)
+
+        if not self._loop.inbound.call(None, act):
+            return action()
+        try:
+            return future.result(CALL_TIMEOUT)
+        except TimeoutError:
+            if future.done():
+                raise
+            hand = self._loop.visits.hand
+            busy = "its asyncio loop does not run" if hand is None else f"{hand.name()} holds its thread"
+            raise LoopBusy(self.name, f"{what} waited {CALL_TIMEOUT} s: {busy}") from None
+
+    # -- what the actors' floor asks for
+
+    @property
+    def stop_timeout(self) -> float:
+        """Seconds that an actor and its children have to stop."""
+        return self.config.stop_timeout
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether actors remember the states they went through."""
+        return self.config.history
+
+    @property
+    def env(self) -> Mapping[str, Any]:
+        """What actors find in their `env`, unless they were given something else."""
+        return self.config.env
+
+    def everybody_has_gone(self) -> None:
+        """The last actor of a system that is stopping has ended."""
+        self._shutdown.everybody_has_gone()
+
+    def root_has_ended(self, reason: ExitReason) -> None:
+        """The root behavior has ended, and the system ends with it."""
+        self._request_shutdown(SHUTDOWN_TIMEOUT, reason.cause if reason.abnormal else None)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop when it is installed, else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _require_name(name: object) -> None:
+    if not isinstance(name, str) or not name or "/" in name or "$" in name:
+        raise InvalidName(name)
+
+
+def _require_timeout(timeout: object) -> None:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0.0 <= timeout <= 1e12:
+        raise InvalidDelay("timeout", timeout)
+
+
+def _inherit(base: Settings, supervision: object, env: Mapping[str, Any] | None) -> Settings:
+    if env is not None and not isinstance(env, Mapping):
+        raise ConfigError("env", env, "must be a mapping")
+    return Settings(
+        base.supervision if supervision is None else supervision,
+        base.env if env is None else {**base.env, **env},
+    )

@@ -1,0 +1,23 @@
+"""Checks that no message went missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from greenroom.system.ledger import Ledger
+from greenroom.system.system import ActorSystem
+
+__all__ = ["assert_ledger_balanced"]
+
+
+def assert_ledger_balanced(system: ActorSystem, ref: Any = None) -> Ledger:
+    """Fail unless every message sent in `system` (or to one actor of it) is in exactly one column; the ledger.
+
+    Exact when nothing is being sent meanwhile: after `await system.settle()`, or after the shutdown.
+    """
+    ledger = system.ledger() if ref is None else system.ledger(ref)
+    if not ledger.balanced:
+        whose = system.name if ref is None else str(ref)
+        difference = ledger.sent - ledger.accounted
+        raise AssertionError(f"the ledger of {whose} does not balance, {difference:+d} unaccounted for: {ledger}")
+    return ledger
