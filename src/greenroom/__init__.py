@@ -20,6 +20,7 @@ from greenroom.actor.context import Context
 from greenroom.actor.deadletters import DeadLetter, DeadLetters
 from greenroom.actor.drain import Drain
 from greenroom.actor.handles import handles
+from greenroom.actor.props import Props, props
 from greenroom.actor.ref import ActorRef, Asked, Request
 from greenroom.actor.signals import (
     ChildTerminated,
@@ -33,7 +34,6 @@ from greenroom.actor.signals import (
     Signal,
     Terminated,
 )
-from greenroom.actor.spec import Props, props
 from greenroom.actor.states import State
 from greenroom.clock import Clock, ManualClock, MonotonicClock, Random
 from greenroom.errors import (

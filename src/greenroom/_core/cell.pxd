@@ -7,7 +7,7 @@ from greenroom._core.slip cimport Slip
 cdef extern from "pythread.h":
     unsigned long thread_ident "PyThread_get_thread_ident" ()
 
-cdef int HELD, ORDERS
+cdef int HELD, ORDERS, RESUME
 cdef bint COMPILED
 cdef object _DATA, deque, get_ident
 
@@ -33,12 +33,15 @@ cdef class Cell(Mailbox):
     cpdef str name(self)
     @cython.locals(runq=RunQueue)
     cpdef accept(self, object message, object sender, object lane)
+    @cython.locals(foreign=bint)
+    cpdef bint is_foreign(self)
     cpdef post(self, object message, Slip slip, object lane=*)
     cpdef notify(self, object notice)
     cpdef order(self, object action)
     cpdef object take_order(self)
     cpdef hold(self)
     cpdef release(self)
+    cpdef resume(self)
     cpdef make_runnable(self)
     cpdef Tally count_aside(self)
     cpdef sent(self)

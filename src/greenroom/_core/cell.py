@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.alerts import HELD, ORDERS
+from greenroom._core.alerts import HELD, ORDERS, RESUME
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox import Mailbox
 from greenroom._core.runqueue import RunQueue
@@ -155,16 +155,24 @@ class Cell(Mailbox):
             self.idle = False
             runq.push(self)
 
+    def is_foreign(self) -> bool:
+        """Whether this is another thread than the loop's own."""
+        if COMPILED:  # noqa: SIM108 - in one expression, the C integers would become objects
+            foreign = thread_ident() != self.runq.thread
+        else:
+            foreign = get_ident() != self.runq.thread
+        return foreign
+
     def post(self, message: object, slip: Slip, lane: Lane = _DATA) -> None:
         """Send a message with a slip, from any thread."""
-        if get_ident() != self.runq.thread:
+        if self.is_foreign():
             self.runq.inbound.offer(self, message, slip, lane)
         else:
             self.loop.door.admit(self, message, slip, lane)
 
     def notify(self, notice: object) -> None:
         """Queue a notice with the data lane, from any thread. A closed cell takes none."""
-        if get_ident() != self.runq.thread:
+        if self.is_foreign():
             self.runq.inbound.notify(self, notice)
         elif not self.closed:
             self.enqueue_notice(notice)
@@ -172,7 +180,7 @@ class Cell(Mailbox):
 
     def order(self, action: Callable[[Cell], object]) -> None:
         """Have `action(cell)` called after the message in hand and before any other, from any thread."""
-        if get_ident() != self.runq.thread:
+        if self.is_foreign():
             self.runq.inbound.order(self, action)
             return
         if self.ending:
@@ -206,6 +214,12 @@ class Cell(Mailbox):
         self.alert &= ~HELD
         if self.waiting():
             self.make_runnable()
+
+    def resume(self) -> None:
+        """Its suspended handler can go on: at the back of the run queue."""
+        if self.task is not None:
+            self.alert |= RESUME
+            self.runq.push(self)
 
     def make_runnable(self) -> None:
         """Stand in the run queue, if not there already, in hand or suspended."""

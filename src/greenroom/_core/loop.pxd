@@ -1,5 +1,5 @@
 import cython
-from greenroom._core.cell cimport Cell
+from greenroom._core.cell cimport Cell, thread_ident
 from greenroom._core.door cimport Door
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.inbound cimport Inbound
@@ -11,7 +11,8 @@ from greenroom._core.visits cimport Visits
 
 cdef int ORDERS, ORDERED, ADRIFT, ENDED
 cdef double LONGEST_DELAY, SHORTEST_INTERVAL
-cdef object _DEFAULT_MAILBOX
+cdef bint COMPILED
+cdef object get_ident, _DEFAULT_MAILBOX
 
 @cython.final
 cdef class Loop:

@@ -11,6 +11,7 @@ from _thread import get_ident
 from typing import Any
 
 from greenroom._core.alerts import ORDERS
+from greenroom._core.build import COMPILED
 from greenroom._core.cell import ADRIFT, ENDED, Cell
 from greenroom._core.door import Door
 from greenroom._core.hooks import Hooks
@@ -91,7 +92,7 @@ class Loop:
         self.runq.thread = get_ident()
 
     def _require_own_thread(self, what: str) -> None:
-        if get_ident() != self.runq.thread:
+        if (COMPILED and thread_ident() != self.runq.thread) or (not COMPILED and get_ident() != self.runq.thread):
             raise WrongThread(what)
 
     def _require_own(self, cell: Cell) -> None:

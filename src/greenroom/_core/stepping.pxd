@@ -1,5 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
+from greenroom._core.cell cimport Cell
 from greenroom._core.timers cimport Alarm
 
 cdef extern from "Python.h":
@@ -42,13 +43,13 @@ cdef object throw(object coro, object context, object exc)
 @cython.final
 cdef class Stepper:
     cdef public object aio
-    cdef readonly object bare, resume
+    cdef readonly object bare
     cdef HandlerTask _entered, _spare
     cdef object _outer
     cdef _enter(self, HandlerTask task)
     cpdef leave(self)
     @cython.locals(task=HandlerTask)
-    cpdef object first(self, object coro, object cell)
+    cpdef object first(self, object coro, Cell cell)
     cpdef object step(self, HandlerTask task)
     cdef _suspend(self, HandlerTask task, object future)
 
@@ -61,9 +62,10 @@ cdef class Wait(Alarm):
 @cython.final
 cdef class HandlerTask:
     cdef Stepper _stepper
-    cdef object _aio, _cell, _coro, _context, _inject, _result, _exception
+    cdef Cell _cell
+    cdef object _aio, _coro, _context, _inject, _result, _exception
     cdef readonly object _waiter, _cancel_message
-    cdef public int kind
+    cdef public int kind, lane
     cdef public object message, sender
     cdef public bint _must_cancel, _asyncio_future_blocking
     cdef int _cancels, _state

@@ -72,15 +72,13 @@ def references(task: object) -> int:
 class Stepper:
     """Steps the coroutines of one loop, as the current task of `aio`, its asyncio loop."""
 
-    __slots__ = ("_entered", "_outer", "_spare", "aio", "bare", "resume")
+    __slots__ = ("_entered", "_outer", "_spare", "aio", "bare")
 
-    def __init__(self, resume: Callable[[Any], object]) -> None:
+    def __init__(self) -> None:
         self.aio: Any = None
         # Where our own callbacks run, so that asyncio need not copy a context for each. Not shared with other loops: a
         # context is entered by one thread at a time.
         self.bare = Context()
-        # Called with the cell whose suspended coroutine can go on.
-        self.resume = resume
         # Invariant: _entered is asyncio's current task of aio, or None and we have not touched that
         self._entered: HandlerTask | None = None
         self._outer: Any = None
@@ -174,7 +172,7 @@ class Stepper:
         except BaseException as exc:
             # What was yielded is no proper future: the handler gets the error, where it waits.
             task._inject = exc
-            self.resume(task._cell)
+            task._cell.resume()
 
 
 class Wait(Alarm):
@@ -225,6 +223,7 @@ class HandlerTask:
         "_stepper",
         "_waiter",
         "kind",
+        "lane",
         "message",
         "sender",
     )
@@ -235,6 +234,7 @@ class HandlerTask:
         self._cell: Any = None
         # What is in hand while the coroutine is suspended; the loop's own.
         self.kind = 0
+        self.lane = 0
         self.message: object = None
         self.sender: object = None
         self._coro: Any = None
@@ -360,7 +360,7 @@ class HandlerTask:
     def _suspend(self, future: Any) -> None:
         """Arrange to go on when what was yielded is done."""
         if future is None:
-            self._stepper.resume(self._cell)
+            self._cell.resume()
             return
         if isinstance(future, Wait):
             wait = future
@@ -390,7 +390,7 @@ class HandlerTask:
         else:
             why = f"the handler awaits {future!r}, which belongs to another asyncio loop"
         self._inject = RuntimeError(f"{self.get_name()}: {why}")
-        self._stepper.resume(self._cell)
+        self._cell.resume()
 
     def _wake_up(self, future: Any) -> None:
         if self._waiter is not future:
@@ -399,12 +399,12 @@ class HandlerTask:
             future.result()
         except BaseException as exc:
             self._inject = exc
-        self._stepper.resume(self._cell)
+        self._cell.resume()
 
     def go_on(self) -> None:
         """What was waited for without asyncio is over."""
         self._waiter = None
-        self._stepper.resume(self._cell)
+        self._cell.resume()
 
     def abandon(self) -> None:
         """Break the suspended handler off where it stands: its `finally` blocks run, but can await nothing more."""
@@ -442,7 +442,7 @@ class HandlerTask:
 
 def _references_while_lent() -> int:
     """How many references `first` sees to a task that nobody else kept, asyncio's own included."""
-    stepper = Stepper(id)
+    stepper = Stepper()
     task = stepper._spare = HandlerTask(stepper)
     stepper._entered = task
     return references(task) + 1

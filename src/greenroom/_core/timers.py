@@ -316,7 +316,7 @@ class Timers:
         bucket.live -= 1
         if bucket.live == 0:
             if bucket is self._recent:
-                bucket.alarms.clear()
+                del bucket.alarms[:]
             else:
                 self._discard(bucket)
         elif len(bucket.alarms) > 2 * bucket.live + 32:

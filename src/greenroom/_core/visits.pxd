@@ -13,7 +13,7 @@ cdef bint COMPILED
 cdef double LINGER, NEVER
 cdef int HELD, ORDERS, RESUME, ROOM, TOUCHED
 cdef int ADRIFT, ENDED
-cdef int EMPTY, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
+cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
 cdef object CoroutineType, SUSPENDED, NOTICE, UNHANDLED
 
 cdef extern from *:
@@ -37,7 +37,7 @@ cdef class Visits:
     cdef Pace pace
     cdef readonly Stepper stepper
     cdef readonly Cell hand
-    cdef readonly int kind
+    cdef readonly int kind, lane
     cdef readonly object message, sender
     cdef readonly Py_ssize_t suspended
     cdef readonly unsigned long long ended_handled
@@ -69,7 +69,6 @@ cdef class Visits:
     cdef int _leave(self, Cell cell) except -1
     cdef _come_home(self, Cell cell)
     cdef bint _has_more(self, Cell cell) except? False
-    cpdef resume(self, Cell cell)
     cpdef int in_hand(self, Cell cell)
     @cython.locals(cell=Cell, kind=int)
     cdef _fail(self, object cause)

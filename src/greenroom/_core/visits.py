@@ -40,6 +40,8 @@ __all__ = ["Visits"]
 _log = logging.getLogger("greenroom")
 
 EMPTY = -1
+DATA = 1
+"""As in `greenroom.lanes.Lane`."""
 KEPT = 64
 """Slots a drained ring keeps for good, as in `ring`."""
 LINGER = 1.0
@@ -78,6 +80,7 @@ class Visits:
         "hooks",
         "host",
         "kind",
+        "lane",
         "message",
         "pace",
         "runq",
@@ -93,12 +96,14 @@ class Visits:
         self.host: Any = door.host
         self.hooks: Hooks = door.hooks
         self.pace = pace
-        self.stepper = Stepper(self.resume)
+        self.stepper = Stepper()
         # The cell in hand, what it handles, and from whom.
         self.hand: Cell | None = None
         self.kind = NOTHING
         self.message: object = None
         self.sender: object = None
+        # Invariant: DATA, but while a message of another lane is in hand; so the quick way need not set it
+        self.lane = DATA
         # What cells that have ended handled since, and what they have in hand still.
         self.ended_handled = 0
         self.adrift = 0
@@ -224,6 +229,7 @@ class Visits:
                 self.door.count_withdrawn(cell, sender)
                 return True
         self.kind, self.message, self.sender = MESSAGE, message, sender
+        self.lane = lane
         slow_handler = self.hooks.slow_handler
         if slow_handler is None:
             return self._conclude(cell, cell.handler(cell.subject, message))
@@ -243,7 +249,9 @@ class Visits:
             if result is SUSPENDED:
                 task = cell.task
                 task.kind, task.message, task.sender = self.kind, self.message, self.sender
+                task.lane = self.lane
                 self.kind = NOTHING
+                self.lane = DATA
                 self.suspended += 1
                 if cell.alert & ORDERS:
                     self.host.suspended(cell)
@@ -256,11 +264,13 @@ class Visits:
         cell.alert &= ~RESUME
         task: HandlerTask = cell.task
         self.kind, self.message, self.sender = task.kind, task.message, task.sender
+        self.lane = task.lane
         self.suspended -= 1
         result = self.stepper.step(task)
         if result is SUSPENDED:
             task.kind, task.sender = self.kind, self.sender
             self.kind = NOTHING
+            self.lane = DATA
             self.suspended += 1
             return False
         self._settle(cell, result)
@@ -268,6 +278,7 @@ class Visits:
 
     def _settle(self, cell: Cell, result: object) -> None:
         """Account for what was in hand, and pass its result on."""
+        self.lane = DATA
         if isinstance(result, Verdict):
             if result is UNHANDLED:
                 self._leave_unhandled(cell)
@@ -324,12 +335,6 @@ class Visits:
             return cell.count > 0
         return bool(cell.alert & ORDERS) or (not cell.alert & HELD and cell.waiting())
 
-    def resume(self, cell: Cell) -> None:
-        """The suspended coroutine of `cell` can go on: at the back of the run queue."""
-        if cell.task is not None:
-            cell.alert |= RESUME
-            self.runq.push(cell)
-
     def in_hand(self, cell: Cell) -> int:
         """How many messages `cell` has in hand: one or none."""
         if cell.task is not None:
@@ -341,6 +346,7 @@ class Visits:
         cell = self.hand
         kind, message, sender = self.kind, self.message, self.sender
         self.kind = NOTHING
+        self.lane = DATA
         if cell is None:
             raise InternalError("the loop itself failed: please report this") from cause
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom._core.verdict import UNHANDLED
 
@@ -51,6 +51,9 @@ class Actor(_Base[M, R]):
 
     # A slot of its own, so that it costs no entry in the actor's dict.
     __slots__ = ("__weakref__", "ctx")
+
+    # What `spec` has found out about the class, once it was spawned.
+    __greenroom_blueprint__: ClassVar[Any] = None
 
     ctx: Context
     """The actor's own view of the runtime; there from `pre_start` on."""

@@ -2,6 +2,15 @@ import cython
 from greenroom._core.cell cimport Cell
 from greenroom.actor.ask cimport put_question
 
+cdef extern from *:
+    """
+    static inline PyObject *greenroom_own_method(PyObject *type, PyObject *method) {
+        return PyDescr_NewMethod((PyTypeObject *)type, ((PyMethodDescrObject *)method)->d_method);
+    }
+    """
+    object own_method "greenroom_own_method" (object, object)
+
+cdef bint COMPILED
 cdef object _DATA
 
 cdef class Address:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from greenroom._core.build import COMPILED
 from greenroom._core.cell import Cell
 from greenroom.actor.ask import Question, put_question, wait_for_answer
 from greenroom.lanes import Lane
 
-__all__ = ["Address"]
+__all__ = ["Address", "lend_methods"]
 
 _DATA = Lane.DATA
 
@@ -56,3 +57,14 @@ class Address:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Address) and other._cell is self._cell
+
+
+def lend_methods(subclass: type) -> None:
+    """Give `subclass` the hot methods as its own.
+
+    The interpreter has a shortcut for calls of a compiled method, but only for instances of the very class that has it;
+    without this, a tell through a ref costs 15 % more instructions (callgrind, ping-pong).
+    """
+    if COMPILED:
+        for name in ("tell", "ask"):
+            setattr(subclass, name, own_method(subclass, vars(Address)[name]))

@@ -22,6 +22,7 @@ cdef class Question(Wait):
     cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
     cpdef bint done(self)
     cpdef _give_up(self)
+    cdef _leave(self)
     @cython.locals(question=Question, cell=Cell, asker=Cell, task=HandlerTask)
     cdef tuple _find_cycle(self)
     cpdef end_with(self, object reason)

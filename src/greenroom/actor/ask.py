@@ -91,38 +91,34 @@ class Question(Wait):
 
     # -- the asker's side
 
-    def __await__(self) -> Any:
-        if self._status == OPEN and self._future is None:
+    # A generator: what it returns reaches the asker without a StopIteration being made, which costs as much as the rest.
+    def __await__(self) -> Generator[Any, None, Any]:
+        if self._status == OPEN:
             visits = self._loop.visits
-            if self.asker is not None and visits.hand is self.asker and self.waiter is None:
+            if self._future is None and self.asker is not None and visits.hand is self.asker and self.waiter is None:
                 cycle = self._find_cycle()
                 if cycle is not None:
                     self._give_up()
                     raise AskDeadlock(cycle)
-                return self
-            self._future = asyncio.get_running_loop().create_future()
-        return self if self._future is None else self._await_future()
-
-    def __iter__(self) -> Question:
-        return self
-
-    def __next__(self) -> Question:
-        if self._status == OPEN:
-            return self
+                yield self
+            else:
+                if self._future is None:
+                    self._future = asyncio.get_running_loop().create_future()
+                try:
+                    yield from self._future
+                except BaseException:
+                    self._leave()
+                    raise
         if self._status == ANSWERED:
-            raise StopIteration(self._value)
+            return self._value
         raise self._value
 
-    def _await_future(self) -> Generator[Any, None, Any]:
-        try:
-            return (yield from self._future.__await__())
-        except BaseException:
-            # Cancelled, or its task thrown away: a reply would come too late.
-            if self._aio is None:
-                self._give_up()
-            else:
-                self._loop.inbound.call(None, self._give_up)
-            raise
+    def _leave(self) -> None:
+        """Whoever awaited it was cancelled, or thrown away: a reply would come too late."""
+        if self._aio is None:
+            self._give_up()
+        else:
+            self._loop.inbound.call(None, self._give_up)
 
     def cancel(self, msg: object = None) -> bool:
         """Wait no longer; a reply that still comes is a dead letter. False when it has ended already."""
@@ -144,6 +140,8 @@ class Question(Wait):
     def _find_cycle(self) -> tuple[object, ...] | None:
         """The actors that wait for one another, this question's asker first and last; None if it can be answered."""
         asker = self.asker
+        if self.target is not asker and self.target.task is None:
+            return None  # nobody else waits: the usual case
         refs = [asker.shown()]  # type: ignore[union-attr]
         question = self
         while question._status == OPEN and not question.deferred:

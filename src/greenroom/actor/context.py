@@ -20,6 +20,7 @@ from greenroom.actor.timing import KeyedTimers, Quiet
 from greenroom.actor.watch import NO_MESSAGE, unwatch, watch
 from greenroom.errors import NoMessage, WrongThread
 from greenroom.exits import NORMAL
+from greenroom.lanes import Lane
 
 if TYPE_CHECKING:
     from greenroom.actor.behaviors import Behavior
@@ -104,6 +105,14 @@ class Context(Body, Spawns):
         shown: ActorRef[Any, Any] | None = slip.shown_sender() if isinstance(slip, Slip) else slip
         return shown
 
+    @property
+    def lane(self) -> Lane:
+        """The lane that the message in hand came by."""
+        visits = self.cell.loop.visits
+        if visits.hand is self.cell:
+            return Lane(visits.lane)
+        return Lane.DATA if self.cell.task is None else Lane(self.cell.task.lane)
+
     def reply(self, value: object) -> None:
         """Answer the message in hand now; what the handler returns is then no answer any more.
 
@@ -164,7 +173,7 @@ class Context(Body, Spawns):
 
         def spawn(self, factory, /, *args, **options):
             """Bring up a child: as `ActorSystem.spawn`."""
-            return self.system.spawn(factory, *args, parent=self.cell.ref, **options)
+            return self.system.spawn(factory, *args, parent=self.self, **options)
 
     def stop(self, child: ActorRef[Any, Any] | None = None) -> None:
         """Stop a child, or (without one) the actor itself, after the message in hand."""

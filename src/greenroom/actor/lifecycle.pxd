@@ -1,10 +1,11 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.cell cimport Cell
+from greenroom._core.cell cimport Cell, thread_ident
 from greenroom._core.loop cimport Loop
 from greenroom._core.slip cimport Slip
 from greenroom.actor.address cimport Address
 from greenroom.actor.body cimport Body, Family
+from greenroom.actor.spec cimport Blueprint, Spec, spec_of
 
 # An object of a class without arguments, by way of the type's own slot: the interpreter's way costs three times as much.
 cdef extern from *:
@@ -19,9 +20,9 @@ cdef extern from *:
     object new_object "greenroom_new_object" (object)
 
 cdef bint COMPILED
-cdef int MESSAGE, CLASS
+cdef int MESSAGE
 cdef int CREATED, STARTING, RUNNING, STOPPING, STOPPED, FAILED, TERMINATED
-cdef object get_ident, STOP_IN_ORDER
+cdef object Context, ActorRef, STOP_IN_ORDER, SAME_VERDICT, STOPPED_VERDICT
 
 @cython.final
 cdef class Obituary:
@@ -31,7 +32,8 @@ cdef class Obituary:
 cdef class Lifecycle:
     cdef readonly object port
     cdef readonly Loop loop
-    cdef public object settings
+    cdef public object settings, mailbox
+    cdef bint _keeps_history
     cdef readonly Family top
     cdef public Cell root
     cdef public bint closed
@@ -40,21 +42,36 @@ cdef class Lifecycle:
     cdef readonly dict forced
     cdef object _start_order, _stop_order, _shutdown_order, _kill_order, _close_order
     cpdef serve(self, Loop loop)
-    @cython.locals(family=Family, cell=Cell, ref=Address, body=Body)
-    cpdef object spawn(self, object spec, object parent, object name, object mailbox, object settings, object drain)
+    @cython.locals(foreign=bint)
+    cpdef bint is_foreign(self)
+    @cython.locals(spec=Spec, family=Family, cell=Cell, ref=Address, body=Body)
+    cpdef object spawn(
+        self,
+        object factory,
+        object args,
+        object kwargs,
+        object parent,
+        object name,
+        object mailbox,
+        object settings,
+        object drain,
+    )
     @cython.locals(ref=Address)
     cdef Address _new_ref(self, Cell cell, object name, object parent)
     cdef Family _family_of(self, Address parent)
     cpdef enter(self, Body body, int state)
-    @cython.locals(body=Body)
+    @cython.locals(body=Body, spec=Spec, blueprint=Blueprint)
     cpdef object _start(self, Cell cell)
     cpdef begin_to_run(self, Cell cell, Body body)
+    cpdef verdict(self, Cell cell, object verdict)
     cpdef request_end(self, Cell cell, object reason)
     cpdef object _stop(self, Cell cell)
     cpdef object _shut_down(self, Cell cell)
     cpdef object _kill(self, Cell cell)
     @cython.locals(body=Body)
     cpdef object _end(self, Cell cell, object reason)
+    @cython.locals(spec=Spec, blueprint=Blueprint)
+    cdef bint _is_plain(self, Body body)
     @cython.locals(ref=Address, parent=Address, family=Family)
     cpdef finish(self, Cell cell, Body body, object reason)
     cdef _tell_system(self, Cell cell, object reason)

@@ -19,12 +19,13 @@ from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom.actor import ending, starting
 from greenroom.actor.address import Address
+from greenroom.actor.behaviors import Behaviors
 from greenroom.actor.body import Body, Family
 from greenroom.actor.context import Context
 from greenroom.actor.procedures import begin, call_hook
 from greenroom.actor.ref import ActorRef
 from greenroom.actor.signals import ChildTerminated, ReceiveTimeout, Terminated
-from greenroom.actor.spec import CLASS, Settings
+from greenroom.actor.spec import Settings, spec_of
 from greenroom.actor.states import STATES, State
 from greenroom.actor.watch import deliver, tell_watchers, unwatch_all
 from greenroom.errors import ActorTerminated, SystemStopped
@@ -43,6 +44,8 @@ STOPPED = State.STOPPED.code
 FAILED = State.FAILED.code
 TERMINATED = State.TERMINATED.code
 
+SAME_VERDICT = Behaviors.same
+STOPPED_VERDICT = Behaviors.stopped
 STOP_IN_ORDER = object()
 """The notice of a stop that waits for what is queued before it."""
 
@@ -64,6 +67,7 @@ class Lifecycle:
 
     __slots__ = (
         "_close_order",
+        "_keeps_history",
         "_kill_order",
         "_shutdown_order",
         "_start_order",
@@ -72,6 +76,7 @@ class Lifecycle:
         "forced",
         "late_replies",
         "loop",
+        "mailbox",
         "port",
         "root",
         "settings",
@@ -83,7 +88,10 @@ class Lifecycle:
     def __init__(self, port: Any) -> None:
         self.port = port
         self.loop: Any = None
+        # What actors have that are spawned without settings or a mailbox of their own.
         self.settings = Settings(None, port.env)
+        self.mailbox: MailboxConfig = port.mailbox
+        self._keeps_history: bool = port.keeps_history
         # The actors that have no parent.
         self.top = Family()
         # The cell of the root behavior, with which the system ends.
@@ -106,19 +114,46 @@ class Lifecycle:
         """Be the host of `loop`, from now on."""
         self.loop = loop
 
+    def is_foreign(self) -> bool:
+        """Whether this is another thread than the loop's own."""
+        if COMPILED:  # noqa: SIM108 - in one expression, the C integers would become objects
+            foreign = thread_ident() != self.loop.runq.thread
+        else:
+            foreign = get_ident() != self.loop.runq.thread
+        return foreign
+
     # -- beginnings
 
-    def spawn(self, spec: Any, parent: Any, name: str | None, mailbox: Any, settings: Any, drain: Any) -> Any:
-        """Bring up an actor; nothing of it runs before its loop's next visit.
+    def spawn(
+        self,
+        factory: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        parent: Any,
+        name: str | None,
+        mailbox: MailboxConfig | None,
+        settings: Settings | None,
+        drain: Any,
+    ) -> Any:
+        """Bring up an actor; nothing of it runs before its loop's next visit. In eleven steps:
 
-        Everything that can be refused is refused before anything is changed, so there is nothing to roll back.
+        1 what was given is understood; 2 the system takes actors, 3 so does the parent, 4 and the name is free: all that
+        can be refused is refused by now, but for a full table, and nothing has changed yet. 5 A cell with its mailbox
+        6 gets a slot and an id, 7 a ref, 8 a body, which has its parent's settings unless the spawn has its own.
+        9 It stands among its siblings. 10 It is ordered to start; 11 the ref is returned.
         """
+        spec = spec_of(factory, args, kwargs)
         if self.closed:
             raise SystemStopped(self.port.name)
-        family = self.top if parent is None else self._family_of(parent)
+        if parent is None:
+            family = self.top
+        else:
+            family = self._family_of(parent)
+            if settings is None:
+                settings = parent._cell.body.settings
         if name is not None:
             family.require_free(name, parent)
-        cell = self.loop.spawn(None, None, mailbox)
+        cell = self.loop.spawn(None, None, self.mailbox if mailbox is None else mailbox)
         ref = self._new_ref(cell, spec.label if name is None else name, parent)
         body = new_object(Context) if COMPILED else Context.__new__(Context)
         body.set_up(cell, spec, self.settings if settings is None else settings)
@@ -127,7 +162,7 @@ class Lifecycle:
         family.add(body, name)
         if drain is not None:
             body.extra().drain = drain
-        if self.port.keeps_history:
+        if self._keeps_history:
             body.extra().history = [State.CREATED]
         self.spawned += 1
         cell.order(self._start_order)
@@ -160,11 +195,18 @@ class Lifecycle:
             return None
         spec = body.spec
         self.enter(body, STARTING)
-        if spec.kind == CLASS and spec.blueprint.plain:
-            starting.install(body, spec.factory(*spec.args, **spec.kwargs) if spec.args or spec.kwargs else spec.factory())
-            self.begin_to_run(cell, body)
-            return None
-        return begin(starting.start(self, cell, body))
+        blueprint = spec.blueprint
+        if blueprint is None or not blueprint.plain:
+            return begin(starting.start(self, cell, body))
+        actor = spec.factory(*spec.args, **spec.kwargs) if spec.args or spec.kwargs else spec.factory()
+        if type(actor) is not blueprint.actor_class:  # its `__new__` has its own mind
+            starting.install(body, actor)
+        else:
+            actor.ctx = body
+            cell.handler = blueprint.handler
+            cell.subject = actor
+        self.begin_to_run(cell, body)
+        return None
 
     def begin_to_run(self, cell: Cell, body: Body) -> None:
         """It is ready for its first message."""
@@ -178,7 +220,10 @@ class Lifecycle:
 
     def verdict(self, cell: Cell, verdict: Any) -> None:
         """A handler returned a behavior."""
-        starting.become_next(self, cell, verdict)
+        if verdict is STOPPED_VERDICT:
+            self.request_end(cell, NORMAL)
+        elif verdict is not SAME_VERDICT:
+            starting.become_next(cell, verdict)
 
     def notice(self, cell: Cell, notice: Any) -> Any:
         """Handle a notice in its turn."""
@@ -278,7 +323,7 @@ class Lifecycle:
 
     def request_end(self, cell: Cell, reason: ExitReason) -> None:
         """Tell an actor to end, after the message in hand. From any thread."""
-        if get_ident() != self.loop.runq.thread:
+        if cell.is_foreign():
             self.loop.inbound.call(cell, partial(self.request_end, cell, reason))
             return
         body = cell.body
@@ -324,13 +369,19 @@ class Lifecycle:
         if (
             body.more is None
             and body.family is None
-            and (body.state == CREATED or (body.spec.kind == CLASS and body.spec.blueprint.plain))
+            and (body.state == CREATED or self._is_plain(body))
         ):
             if reason is not KILLED and body.state != CREATED:
                 body.state = STOPPING
             self.finish(cell, body, reason)
             return None
         return begin(ending.end(self, cell, body, reason))
+
+    def _is_plain(self, body: Body) -> bool:
+        """Whether nothing of the actor has to run at its end."""
+        spec = body.spec
+        blueprint = spec.blueprint
+        return blueprint is not None and blueprint.plain
 
     def _close(self, cell: Cell) -> Any:
         body = cell.body

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from greenroom.exits import ExitReason
+from greenroom.lanes import MailboxConfig
 
 if TYPE_CHECKING:
     from greenroom.actor.deadletters import DeadLetters
@@ -39,6 +40,11 @@ class SystemPort(Protocol):
     @property
     def keeps_history(self) -> bool:
         """Whether actors remember the states they went through."""
+        ...
+
+    @property
+    def mailbox(self) -> MailboxConfig:
+        """The mailbox of actors that are spawned without one."""
         ...
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 from greenroom._core.cell import Cell
 from greenroom._core.door import Waiter
 from greenroom._core.timers import LONGEST_DELAY, Alarm
-from greenroom.actor.address import Address
+from greenroom.actor.address import Address, lend_methods
 from greenroom.actor.ask import Question
 from greenroom.actor.body import Body
 from greenroom.actor.registry import resolve
@@ -195,6 +195,9 @@ class ActorRef(Address, Generic[M, R]):
     async def inspect(self, *items: str) -> Mapping[str, Any]:
         """What the actor's `inspect` says of itself, without disturbing its messages."""
         return await inspect_actor(self._cell, items)
+
+
+lend_methods(ActorRef)
 
 
 class _RoomTimeout(Alarm):

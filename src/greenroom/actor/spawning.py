@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from greenroom.actor.context import Context
     from greenroom.actor.drain import Drain
     from greenroom.actor.ref import ActorRef
-    from greenroom.actor.spec import Props
+    from greenroom.actor.props import Props
     from greenroom.lanes import MailboxConfig
 
     P = ParamSpec("P")

@@ -13,28 +13,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any
 
 from greenroom.actor.actor import Actor
 from greenroom.actor.behaviors import Behavior
 from greenroom.actor.handles import dispatcher_of
+from greenroom.actor.props import Props, label_of
 from greenroom.errors import NotAnActor
-
-if TYPE_CHECKING:
-    from typing import ParamSpec
-
-    from typing_extensions import TypeVar
-
-    from greenroom.actor.context import Context
-
-    P = ParamSpec("P")
-    M = TypeVar("M", contravariant=True, default=Any)
-    R = TypeVar("R", covariant=True, default=Any)
-else:
-    from typing import TypeVar
-
-    M = TypeVar("M")
-    R = TypeVar("R")
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -45,12 +30,10 @@ __all__ = [
     "HOOKS",
     "MAKER",
     "Blueprint",
-    "Props",
     "Settings",
     "Spec",
     "blueprint_of",
     "positional_arguments",
-    "props",
     "spec_of",
 ]
 
@@ -121,36 +104,7 @@ class Spec:
         self.kwargs = kwargs
         self.blueprint = blueprint
         # What a nameless actor is called after. In a tuple, which tells it from a name.
-        self.label = (_label_of(factory),) if blueprint is None else blueprint.label
-
-
-class Props(Generic[M, R]):
-    """A factory with its arguments, for `spawn`: for constructors with keywords of the same names as spawn's own."""
-
-    __slots__ = ("args", "factory", "kwargs")
-
-    def __init__(self, factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.factory = factory
-        self.args = args
-        self.kwargs = kwargs
-
-    def __repr__(self) -> str:
-        given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwargs.items())]
-        return f"props({', '.join([_label_of(self.factory), *given])})"
-
-
-def props(factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwargs) -> Props[M, R]:
-    """Keep a factory and its arguments together, to be spawned later.
-
-    >>> class Greeter(Actor[str, str]):
-    ...     def __init__(self, name: str) -> None:
-    ...         self.called = name
-    ...     def receive(self, message: str) -> str:
-    ...         return f"{message}, I am {self.called}"
-    >>> props(Greeter, name="Ada")
-    props(Greeter, name='Ada')
-    """
-    return Props(factory, args, dict(kwargs))
+        self.label = (label_of(factory),) if blueprint is None else blueprint.label
 
 
 def spec_of(factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Spec:
@@ -180,10 +134,9 @@ def spec_of(factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Spec
 
 def blueprint_of(actor_class: type[Actor[Any, Any]]) -> Blueprint:
     """What there is to know of `actor_class`."""
-    known: Blueprint | None = actor_class.__dict__.get("__greenroom_blueprint__")
-    if known is None:
-        known = Blueprint(actor_class)
-        actor_class.__greenroom_blueprint__ = known  # type: ignore[attr-defined]
+    known = actor_class.__greenroom_blueprint__
+    if known is None or known.actor_class is not actor_class:  # its base's
+        known = actor_class.__greenroom_blueprint__ = Blueprint(actor_class)
     return known
 
 
@@ -231,7 +184,7 @@ def _is_handler(function: Any) -> bool:
     if required == 2:
         return True
     raise NotAnActor(
-        f"{_label_of(function)} needs {required} arguments: a handler takes (ctx, message), and a function that makes "
+        f"{label_of(function)} needs {required} arguments: a handler takes (ctx, message), and a function that makes "
         "an actor must be given its arguments in `spawn`"
     )
 
@@ -247,7 +200,3 @@ def positional_arguments(function: Any) -> int:
     except (TypeError, ValueError):
         return 0
     return sum(1 for one in parameters if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD))
-
-
-def _label_of(factory: Any) -> str:
-    return str(getattr(factory, "__name__", None) or type(factory).__name__)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom._core.cell import Cell
 from greenroom.actor.actor import Actor
-from greenroom.actor.behaviors import Behavior, Behaviors, Failed, Receive, Setup, Supervised
+from greenroom.actor.behaviors import Behavior, Failed, Receive, Setup, Supervised
 from greenroom.actor.body import Body, More
 from greenroom.actor.procedures import Procedure, actor_of, call_hook
 from greenroom.actor.signals import PostStart, PreStart
 from greenroom.actor.spec import BEHAVIOR, HANDLER, Settings, blueprint_of, positional_arguments
 from greenroom.actor.stash import Stash
 from greenroom.errors import NotAnActor
-from greenroom.exits import NORMAL
 
 if TYPE_CHECKING:
     from greenroom.actor.lifecycle import Lifecycle
@@ -122,16 +121,12 @@ def unbecome(body: Body) -> None:
         play(body, body.more.behaviors.pop())
 
 
-def become_next(life: Lifecycle, cell: Cell, verdict: Any) -> None:
-    """A handler returned a behavior: do what it says. The first one stays below, for its hooks."""
-    if verdict is Behaviors.same:
-        return
-    if verdict is Behaviors.stopped:
-        life.request_end(cell, NORMAL)
-    elif isinstance(verdict, Failed):
+def become_next(cell: Cell, verdict: Any) -> None:
+    """A handler returned a behavior that is more than a word: be that. The first one stays below, for its hooks."""
+    if isinstance(verdict, Failed):
         raise verdict.cause
-    elif isinstance(cell.body, Body):
-        body = cell.body
+    body = cell.body
+    if isinstance(body, Body):
         if body.more is None or not body.more.behaviors:
             become(body, verdict)
         else:

@@ -17,22 +17,19 @@ from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
 from greenroom.actor.address import Address
 from greenroom.actor.deadletters import DeadLetters
-from greenroom.actor.drain import Drain
 from greenroom.actor.lifecycle import Lifecycle
 from greenroom.actor.registry import enrol
+from greenroom.actor.spawner import Spawner
 from greenroom.actor.spawning import Spawns
-from greenroom.actor.spec import Settings, spec_of
 from greenroom.clock import Clock, Random
 from greenroom.errors import (
     ConfigError,
     InvalidDelay,
-    InvalidName,
     LoopBusy,
     NotStarted,
     SettleTimeout,
     SystemFailed,
     SystemStopped,
-    UnknownDispatcher,
     WaitsForItself,
     WrongLoop,
 )
@@ -55,7 +52,6 @@ __all__ = ["ActorSystem"]
 
 T = TypeVar("T")
 
-DISPATCHERS = ("concurrent",)
 CALL_TIMEOUT = 30.0
 """Seconds that a call from another thread waits for the loop to come to it."""
 SHUTDOWN_TIMEOUT = 30.0
@@ -63,7 +59,7 @@ SHUTDOWN_TIMEOUT = 30.0
 _numbers = itertools.count(1)
 
 
-class ActorSystem(Spawns):
+class ActorSystem(Spawns, Spawner):  # type: ignore[misc] - the same method, in more detail
     """Where actors live: `async with` it, `with` it, or `run()` it.
 
     >>> import asyncio
@@ -88,7 +84,7 @@ class ActorSystem(Spawns):
         self.token = f"{name}@{os.getpid()}.{next(_numbers)}"
         self.random = Random(self.config.seed)
         hooks = Hooks(self.config.slow_after)
-        self._life = Lifecycle(self)
+        super().__init__(Lifecycle(self))
         self._loop = Loop(self.config.limits(), self.config.clock, self._life, hooks)
         self._life.serve(self._loop)
         self._poller = Poller(self._loop)
@@ -263,79 +259,35 @@ class ActorSystem(Spawns):
 
     # -- actors
 
-    if not TYPE_CHECKING:
-
-        def spawn(
-            self,
-            factory,
-            /,
-            *args,
-            name=None,
-            mailbox=None,
-            dispatcher=None,
-            supervision=None,
-            drain=None,
-            env=None,
-            parent=None,
-            **kwargs,
-        ):
-            """Bring up an actor, and return its ref at once; nothing of it runs inside this call."""
-            spec = spec_of(factory, args, kwargs)
-            settings = None
-            if name is not None:
-                _require_name(name)
-            if mailbox is None:
-                mailbox = self.config.mailbox
-            elif not isinstance(mailbox, MailboxConfig):
-                raise ConfigError("mailbox", mailbox, "must be a MailboxConfig")
-            if dispatcher is not None and dispatcher not in DISPATCHERS:
-                raise UnknownDispatcher(dispatcher, DISPATCHERS)
-            if drain is not None and not isinstance(drain, Drain):
-                raise ConfigError("drain", drain, "must be Drain.DROP, Drain.DEAD_LETTER or Drain.REDIRECT(ref)")
-            if parent is not None:
-                settings = self._settings_of(parent)
-            if supervision is not None or env is not None:
-                settings = _inherit(settings or self._life.settings, supervision, env)
-            if get_ident() == self._loop.runq.thread:
-                return self._life.spawn(spec, parent, name, mailbox, settings, drain)
-            return self._call("spawn()", lambda: self._life.spawn(spec, parent, name, mailbox, settings, drain))
-
-    def _settings_of(self, parent: Any) -> Any:
-        if not isinstance(parent, Address):
-            raise ConfigError("parent", parent, "must be the ref of the parent")
-        if parent._cell.loop is not self._loop:
-            raise WrongLoop(parent)
-        return getattr(parent._cell.body, "settings", None)
-
     def actor(self, name_or_id: str | int) -> ActorRef[Any, Any] | None:
         """The actor with this id, this path (`/parent/child`) or this name at the top; None if none is alive."""
-        return self._call("actor()", lambda: find_by_name(self._loop, self._life.top, name_or_id))
+        return self.call("actor()", lambda: find_by_name(self._loop, self._life.top, name_or_id))
 
     def actors(self) -> list[ActorRef[Any, Any]]:
         """The refs of all actors that are alive."""
-        return self._call("actors()", lambda: [cell.ref for cell in self._loop.table])  # type: ignore[misc]
+        return self.call("actors()", lambda: [cell.ref for cell in self._loop.table])  # type: ignore[misc]
 
     def ref_of_id(self, cell_id: int, path: str) -> Any:
         """The ref that was pickled with this id."""
-        return self._call("unpickling a ref", lambda: self._life.find(cell_id, path))
+        return self.call("unpickling a ref", lambda: self._life.find(cell_id, path))
 
     # -- what can be seen
 
     def ledger(self, ref: ActorRef[Any, Any] | None = None) -> Ledger:
         """What became of every message, in this system or (given its ref) of one actor, even after its end."""
         if ref is None:
-            return self._call("ledger()", lambda: Ledger.of(count_loop(self._loop), self._life.late_replies))
+            return self.call("ledger()", lambda: Ledger.of(count_loop(self._loop), self._life.late_replies))
         if not isinstance(ref, Address) or ref._cell.loop is not self._loop:
             raise WrongLoop(ref)
-        return self._call("ledger()", lambda: Ledger.of(count_cell(ref._cell)))
+        return self.call("ledger()", lambda: Ledger.of(count_cell(ref._cell)))
 
     def tree(self) -> str:
         """The actors as a tree, in plain text."""
-        return self._call("tree()", lambda: draw(f"{self.name} ({self._shutdown.phase})", self._life.top))
+        return self.call("tree()", lambda: draw(f"{self.name} ({self._shutdown.phase})", self._life.top))
 
     def snapshot(self) -> SystemSnapshot:
         """What the system looks like now."""
-        return self._call("snapshot()", self._snapshot)
+        return self.call("snapshot()", self._snapshot)
 
     def _snapshot(self) -> SystemSnapshot:
         return SystemSnapshot(
@@ -351,7 +303,7 @@ class ActorSystem(Spawns):
             actors=tuple(snapshots_of(self._life.top)),
         )
 
-    def _call(self, what: str, action: Callable[[], T]) -> T:
+    def call(self, what: str, action: Callable[[], T]) -> T:
         """Do something on the system's own thread, and wait for its result."""
         if get_ident() == self._loop.runq.thread or self._shutdown.over.is_set():
             return action()
@@ -389,6 +341,11 @@ class ActorSystem(Spawns):
         return self.config.history
 
     @property
+    def mailbox(self) -> MailboxConfig:
+        """The mailbox of actors that are spawned without one."""
+        return self.config.mailbox
+
+    @property
     def env(self) -> Mapping[str, Any]:
         """What actors find in their `env`, unless they were given something else."""
         return self.config.env
@@ -412,20 +369,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-def _require_name(name: object) -> None:
-    if not isinstance(name, str) or not name or "/" in name or "$" in name:
-        raise InvalidName(name)
-
-
 def _require_timeout(timeout: object) -> None:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0.0 <= timeout <= 1e12:
         raise InvalidDelay("timeout", timeout)
-
-
-def _inherit(base: Settings, supervision: object, env: Mapping[str, Any] | None) -> Settings:
-    if env is not None and not isinstance(env, Mapping):
-        raise ConfigError("env", env, "must be a mapping")
-    return Settings(
-        base.supervision if supervision is None else supervision,
-        base.env if env is None else {**base.env, **env},
-    )

@@ -1,0 +1,101 @@
+"""The way into `Lifecycle.spawn` from outside: options are checked, and other threads wait for the loop's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from greenroom.actor.address import Address
+from greenroom.actor.drain import Drain
+from greenroom.actor.lifecycle import Lifecycle
+from greenroom.actor.spec import Settings
+from greenroom.errors import ConfigError, InvalidName, UnknownDispatcher, WrongLoop
+from greenroom.lanes import MailboxConfig
+
+__all__ = ["DISPATCHERS", "Spawner"]
+
+DISPATCHERS = ("concurrent",)
+
+
+class Spawner:
+    """What a system is to those who spawn."""
+
+    __slots__ = ("_life",)
+
+    def __init__(self, life: Lifecycle) -> None:
+        self._life = life
+
+    def spawn(
+        self,
+        factory: Any,
+        /,
+        *args: Any,
+        name: str | None = None,
+        mailbox: MailboxConfig | None = None,
+        dispatcher: str | None = None,
+        supervision: object = None,
+        drain: Drain | None = None,
+        env: Mapping[str, Any] | None = None,
+        parent: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Bring up an actor, and return its ref at once; nothing of it runs inside this call."""
+        life = self._life
+        if name is not None:
+            _require_name(name)
+        if mailbox is not None and not isinstance(mailbox, MailboxConfig):
+            raise ConfigError("mailbox", mailbox, "must be a MailboxConfig")
+        if dispatcher is not None and dispatcher not in DISPATCHERS:
+            raise UnknownDispatcher(dispatcher, DISPATCHERS)
+        if drain is not None and not isinstance(drain, Drain):
+            raise ConfigError("drain", drain, "must be Drain.DROP, Drain.DEAD_LETTER or Drain.REDIRECT(ref)")
+        if parent is not None:
+            _require_parent(life, parent)
+        settings = None
+        if supervision is not None or env is not None:
+            settings = _inherit(life, parent, supervision, env)
+        if life.is_foreign():
+            return self._spawn_there(factory, args, kwargs, parent, name, mailbox, settings, drain)
+        return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain)
+
+    # Apart, because a function with a closure in it is slower from its first line on.
+    def _spawn_there(
+        self,
+        factory: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        parent: Any,
+        name: str | None,
+        mailbox: MailboxConfig | None,
+        settings: Settings | None,
+        drain: Drain | None,
+    ) -> Any:
+        return self.call(
+            "spawn()", lambda: self._life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain)
+        )
+
+    def call(self, what: str, action: Any) -> Any:
+        """Do something on the system's own thread, and wait for its result."""
+        raise NotImplementedError
+
+
+def _require_name(name: object) -> None:
+    if not isinstance(name, str) or not name or "/" in name or "$" in name:
+        raise InvalidName(name)
+
+
+def _require_parent(life: Lifecycle, parent: object) -> None:
+    if not isinstance(parent, Address):
+        raise ConfigError("parent", parent, "must be the ref of the parent")
+    if parent._cell.loop is not life.loop:
+        raise WrongLoop(parent)
+
+
+def _inherit(life: Lifecycle, parent: Any, supervision: object, env: Mapping[str, Any] | None) -> Settings:
+    if env is not None and not isinstance(env, Mapping):
+        raise ConfigError("env", env, "must be a mapping")
+    base = life.settings if parent is None else getattr(parent._cell.body, "settings", life.settings)
+    return Settings(
+        base.supervision if supervision is None else supervision,
+        base.env if env is None else {**base.env, **env},
+    )
