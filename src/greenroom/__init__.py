@@ -55,6 +55,7 @@ from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
 from greenroom.system.system import ActorSystem
 
 __all__ = [
+    "COMPILED",
     "Actor",
     "ActorRef",
     "ActorSnapshot",
@@ -65,7 +66,6 @@ __all__ = [
     "Asked",
     "Behavior",
     "Behaviors",
-    "COMPILED",
     "ChildTerminated",
     "Clock",
     "Context",

@@ -236,7 +236,9 @@ class AskTimeout(GreenroomError, TimeoutError):
     code = "ask_timeout"
 
     def __init__(self, ref: object, timeout: float) -> None:
-        super().__init__(f"no reply from {ref} within {timeout} s; give it a longer `timeout`, or see what keeps it busy")
+        super().__init__(
+            f"no reply from {ref} within {timeout} s; give it a longer `timeout`, or see what keeps it busy"
+        )
         self.ref = ref
         self.timeout = timeout
 
@@ -371,7 +373,9 @@ class InvalidName(GreenroomError, ValueError):
     code = "invalid_name"
 
     def __init__(self, name: object) -> None:
-        super().__init__(f"{name!r} cannot be an actor's name: use a text that is not empty and has no '/' or '$' in it")
+        super().__init__(
+            f"{name!r} cannot be an actor's name: use a text that is not empty and has no '/' or '$' in it"
+        )
         self.name = name
 
 

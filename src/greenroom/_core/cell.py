@@ -90,9 +90,9 @@ class Cell(Mailbox):
         self.handler = handler
         self.subject = subject
         # What stands for this cell as a sender, and in what people read; the floor above sets it.
-        self.ref: object = None
+        self.ref: Any = None
         # The floor above's own record of the actor.
-        self.body: object = None
+        self.body: Any = None
         self.id = 0
         self.exempt = False
         # Set when the loop begins to retire the cell, and when its account is closed (`ENDED` or `ADRIFT`).
@@ -157,8 +157,8 @@ class Cell(Mailbox):
 
     def is_foreign(self) -> bool:
         """Whether this is another thread than the loop's own."""
-        if COMPILED:  # noqa: SIM108 - in one expression, the C integers would become objects
-            foreign = thread_ident() != self.runq.thread
+        if COMPILED:
+            foreign: bool = thread_ident() != self.runq.thread
         else:
             foreign = get_ident() != self.runq.thread
         return foreign

@@ -268,7 +268,8 @@ class Door:
             waiter.finish(None)
 
     def _close_line(self, cell: Cell, lane: Lane, line: deque[Waiter]) -> None:
-        if not line and self._line.pop((cell, lane), None) is not None:
+        if not line:
+            self._line.pop((cell, lane), None)
             if not any((cell, other) in self._line for other in _LANES):
                 cell.alert &= ~ROOM
 

@@ -161,7 +161,7 @@ class Inbound:
         self._end_sleep()
 
     def call(self, cell: Cell | None, action: Callable[[], object]) -> bool:
-        """Have `action()` called by the loop's thread in its next tick, on behalf of `cell`; False when it has stopped."""
+        """Have the loop's thread call `action()` in its next tick, on behalf of `cell`; False when it has stopped."""
         with self._lock:
             if self.closed:
                 return False

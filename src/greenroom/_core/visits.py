@@ -303,7 +303,7 @@ class Visits:
             self.door.count_unhandled(cell, self.sender)
             if cell.ended == ADRIFT:
                 self._come_home(cell)
-        if kind == MESSAGE or kind == NOTICED:  # noqa: PLR1714 - a tuple to search in would be an object
+        if kind == MESSAGE or kind == NOTICED:  # noqa: SIM109 - a tuple to search in would be an object
             self.host.unhandled(cell, self.message, self.sender)
 
     def stash(self) -> tuple[object, object]:

@@ -46,7 +46,8 @@ class Actor(_Base[M, R]):
     ...     def receive(self, message: str) -> str:
     ...         return f"{self.greeting} {message}"
 
-    `receive` and every hook may be `def` or `async def`. What `receive` returns answers an ask, unless it is a `Behavior`.
+    `receive` and every hook may be `def` or `async def`. What `receive` returns answers an ask, unless it is a
+    `Behavior`.
     """
 
     # A slot of its own, so that it costs no entry in the actor's dict.

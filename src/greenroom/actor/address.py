@@ -30,8 +30,8 @@ class Address:
     def tell(self, message: object, *, lane: Lane = _DATA, sender: Any = None) -> None:
         """Send a message. Never blocks; from any thread.
 
-        Inside a handler, the sender is the actor itself unless another is named. A full mailbox raises `MailboxFull`, or
-        does what its overflow policy says; a dead actor's message is a dead letter.
+        Inside a handler, the sender is the actor itself unless another is named. A full mailbox raises `MailboxFull`,
+        or does what its overflow policy says; a dead actor's message is a dead letter.
         """
         self._cell.accept(message, sender, lane)
 

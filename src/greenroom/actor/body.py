@@ -1,8 +1,8 @@
 """The runtime's record of one actor, and of its children.
 
 An idle actor must be small, so a body holds only what every actor has; the rest is in `More`, made on first use.
-Children are linked to one another: adding and removing one costs the same however many there are, and no table has to be
-kept for those without a name.
+Children are linked to one another: adding and removing one costs the same however many there are, and no table has to
+be kept for those without a name.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from greenroom.actor.ask import Question, Reply
 from greenroom.actor.body import Body
 from greenroom.actor.spawning import Spawns
 from greenroom.actor.starting import become, unbecome
-from greenroom.actor.stash import Stash
+from greenroom.actor.stash import Stash, require_capacity
 from greenroom.actor.timing import KeyedTimers, Quiet
 from greenroom.actor.watch import NO_MESSAGE, unwatch, watch
 from greenroom.errors import NoMessage, WrongThread
@@ -57,7 +57,7 @@ class Context(Body, Spawns):
     @property
     def children(self) -> list[ActorRef[Any, Any]]:
         """The refs of its children, eldest first."""
-        return [] if self.family is None else [child.cell.ref for child in self.family.bodies()]  # type: ignore[misc]
+        return [] if self.family is None else [child.cell.ref for child in self.family.bodies()]
 
     @property
     def system(self) -> Any:
@@ -102,8 +102,9 @@ class Context(Body, Spawns):
     def sender(self) -> ActorRef[Any, Any] | None:
         """Who sent the message in hand, if an actor did."""
         slip = self._slip()
-        shown: ActorRef[Any, Any] | None = slip.shown_sender() if isinstance(slip, Slip) else slip
-        return shown
+        shown: Any = slip.shown_sender() if isinstance(slip, Slip) else slip
+        sender: ActorRef[Any, Any] | None = shown
+        return sender
 
     @property
     def lane(self) -> Lane:
@@ -165,7 +166,7 @@ class Context(Body, Spawns):
             except Exception as exc:
                 slip.refuse(exc)
         else:
-            ref.tell(message, sender=slip.shown_sender() if isinstance(slip, Slip) else slip)
+            ref.tell(message, sender=self.sender)
 
     # -- kin
 
@@ -250,7 +251,7 @@ class Context(Body, Spawns):
 
     @stash_capacity.setter
     def stash_capacity(self, capacity: int) -> None:
-        self._get_stash().capacity = Stash(self.cell, capacity).capacity
+        self._get_stash().capacity = require_capacity(capacity)
 
     def _get_stash(self) -> Stash:
         more = self.extra()

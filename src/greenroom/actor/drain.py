@@ -55,7 +55,7 @@ def drain(cell: Cell, more: More | None, why: str) -> None:
     door = cell.loop.door
     if strategy is not Drain.DEAD_LETTER:
         while (found := door.take_next(cell)) is not None:
-            _drain_one(cell, strategy, *found, why)
+            _drain_one(cell, strategy, found[0], found[1], why)
     door.clear(cell, why)
 
 

@@ -18,7 +18,6 @@ from greenroom._core.kinds import MESSAGE
 from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom.actor import ending, starting
-from greenroom.actor.address import Address
 from greenroom.actor.behaviors import Behaviors
 from greenroom.actor.body import Body, Family
 from greenroom.actor.context import Context
@@ -27,7 +26,7 @@ from greenroom.actor.ref import ActorRef
 from greenroom.actor.signals import ChildTerminated, ReceiveTimeout, Terminated
 from greenroom.actor.spec import Settings, spec_of
 from greenroom.actor.states import STATES, State
-from greenroom.actor.watch import deliver, tell_watchers, unwatch_all
+from greenroom.actor.watch import deliver, tell_watchers
 from greenroom.errors import ActorTerminated, SystemStopped
 from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitReason, ends_system
 from greenroom.lanes import MailboxConfig
@@ -116,8 +115,8 @@ class Lifecycle:
 
     def is_foreign(self) -> bool:
         """Whether this is another thread than the loop's own."""
-        if COMPILED:  # noqa: SIM108 - in one expression, the C integers would become objects
-            foreign = thread_ident() != self.loop.runq.thread
+        if COMPILED:
+            foreign: bool = thread_ident() != self.loop.runq.thread
         else:
             foreign = get_ident() != self.loop.runq.thread
         return foreign
@@ -137,10 +136,10 @@ class Lifecycle:
     ) -> Any:
         """Bring up an actor; nothing of it runs before its loop's next visit. In eleven steps:
 
-        1 what was given is understood; 2 the system takes actors, 3 so does the parent, 4 and the name is free: all that
-        can be refused is refused by now, but for a full table, and nothing has changed yet. 5 A cell with its mailbox
-        6 gets a slot and an id, 7 a ref, 8 a body, which has its parent's settings unless the spawn has its own.
-        9 It stands among its siblings. 10 It is ordered to start; 11 the ref is returned.
+        1 what was given is understood; 2 the system takes actors, 3 so does the parent, 4 and the name is free: all
+        that can be refused is refused by now, but for a full table, and nothing has changed yet. 5 A cell with its
+        mailbox 6 gets a slot and an id, 7 a ref, 8 a body, which has its parent's settings unless the spawn has its
+        own. 9 It stands among its siblings. 10 It is ordered to start; 11 the ref is returned.
         """
         spec = spec_of(factory, args, kwargs)
         if self.closed:
@@ -330,15 +329,17 @@ class Lifecycle:
         if not isinstance(body, Body):
             return
         if reason is KILLED:
-            if body.extra().phase != ending.CLOSING:
-                body.more.ending = KILLED
+            more = body.extra()
+            if more.phase != ending.CLOSING:
+                more.ending = KILLED
             cell.order(self._kill_order)
         else:
             cell.order(self._stop_order if reason is NORMAL else self._shutdown_order)
         if cell.task is not None:
             self.set_deadline(cell, body)
-            if reason is KILLED and not body.more.deadline.cancelled:
-                body.more.deadline.cancelled = True
+            deadline = body.extra().deadline
+            if reason is KILLED and not deadline.cancelled:
+                deadline.cancelled = True
                 cell.task.cancel()
 
     def request_failure(self, cell: Cell, cause: BaseException) -> None:
@@ -366,11 +367,7 @@ class Lifecycle:
         if not isinstance(cell.body, Body):
             return None
         body = cell.body
-        if (
-            body.more is None
-            and body.family is None
-            and (body.state == CREATED or self._is_plain(body))
-        ):
+        if body.more is None and body.family is None and (body.state == CREATED or self._is_plain(body)):
             if reason is not KILLED and body.state != CREATED:
                 body.state = STOPPING
             self.finish(cell, body, reason)
@@ -440,7 +437,7 @@ class Lifecycle:
 
     def clear_deadline(self, body: Body) -> None:
         """It has ended in time."""
-        more = body.more
+        more = body.extra()
         if more.deadline is not None:
             more.deadline.disarm(self.loop.timers)
             more.deadline = None

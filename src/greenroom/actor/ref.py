@@ -73,24 +73,28 @@ class ActorRef(Address, Generic[M, R]):
 
     if TYPE_CHECKING:
 
-        def tell(self, message: M, *, lane: Lane = ..., sender: ActorRef[Any, Any] | None = None) -> None:
+        def tell(  # type: ignore[override]
+            self, message: M, *, lane: Lane = _DATA, sender: ActorRef[Any, Any] | None = None
+        ) -> None:
             """Send a message. Never blocks; from any thread."""
 
-        def __lshift__(self, message: M) -> Self: ...
+        def __lshift__(self, message: M) -> Self: ...  # type: ignore[override]
 
         @overload  # type: ignore[override]
-        def ask(self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = ...) -> Asked[T]: ...
+        def ask(self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[T]: ...
         @overload
-        def ask(self, message: M, *, timeout: float | None = 5.0, lane: Lane = ...) -> Asked[R]: ...
-        def ask(self, message: Any, *, timeout: float | None = 5.0, lane: Lane = ...) -> Asked[Any]:
+        def ask(self, message: M, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[R]: ...
+        def ask(  # pyright: ignore[reportIncompatibleMethodOverride]
+            self, message: Any, *, timeout: float | None = 5.0, lane: Lane = _DATA
+        ) -> Asked[Any]:
             """Send a message now, and return an awaitable of its reply."""
             ...
 
+        @overload  # type: ignore[override]
+        def ask_sync(self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> T: ...
         @overload
-        def ask_sync(self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = ...) -> T: ...
-        @overload
-        def ask_sync(self, message: M, *, timeout: float | None = 5.0, lane: Lane = ...) -> R: ...
-        def ask_sync(self, message: Any, *, timeout: float | None = 5.0, lane: Lane = ...) -> Any:
+        def ask_sync(self, message: M, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> R: ...
+        def ask_sync(self, message: Any, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Any:
             """Send a message and block until its reply comes: for plain threads, refused on a loop's own."""
             ...
 

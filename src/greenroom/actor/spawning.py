@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from greenroom.actor.behaviors import Behavior
     from greenroom.actor.context import Context
     from greenroom.actor.drain import Drain
-    from greenroom.actor.ref import ActorRef
     from greenroom.actor.props import Props
+    from greenroom.actor.ref import ActorRef
     from greenroom.lanes import MailboxConfig
 
     P = ParamSpec("P")
@@ -51,9 +51,7 @@ class Spawns:
             parent: ActorRef[Any, Any] | None = None,
         ) -> ActorRef[M, R]: ...
         @overload
-        def spawn(
-            self, factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwargs
-        ) -> ActorRef[M, R]: ...
+        def spawn(self, factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwargs) -> ActorRef[M, R]: ...
         @overload
         def spawn(
             self, factory: Callable[..., Actor[M, R]], /, *args: Any, name: str | None, **kwargs: Any

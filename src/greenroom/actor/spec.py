@@ -134,19 +134,20 @@ def spec_of(factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Spec
 
 def blueprint_of(actor_class: type[Actor[Any, Any]]) -> Blueprint:
     """What there is to know of `actor_class`."""
-    known = actor_class.__greenroom_blueprint__
+    known: Blueprint | None = actor_class.__greenroom_blueprint__
     if known is None or known.actor_class is not actor_class:  # its base's
         known = actor_class.__greenroom_blueprint__ = Blueprint(actor_class)
     return known
 
 
 def _handler_of(actor_class: type) -> Callable[[Any, Any], object]:
-    own = getattr(actor_class, "receive", None)
+    own: Any = getattr(actor_class, "receive", None)
     if own is not Actor.receive:
         if not callable(own):
             raise NotAnActor(f"{actor_class.__name__}.receive is {own!r}: it must be a method that takes the message")
         _require_signature(actor_class, "receive", ("message",))
-        return own
+        receive: Callable[[Any, Any], object] = own
+        return receive
     dispatch = dispatcher_of(actor_class)
     if dispatch is None:
         raise NotAnActor(
@@ -199,4 +200,6 @@ def positional_arguments(function: Any) -> int:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return 0
-    return sum(1 for one in parameters if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD))
+    return sum(
+        1 for one in parameters if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    )

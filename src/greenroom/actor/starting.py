@@ -40,20 +40,27 @@ def start(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
     else:
         made = spec.factory(*spec.args, **spec.kwargs)
         if isawaitable(made):
-            if hasattr(made, "close"):
-                made.close()
-            raise NotAnActor(f"{spec.label[0]}(...) is async: an actor is made at once; what takes time goes into `pre_start`")
+            _close(made)
+            raise NotAnActor(
+                f"{spec.label[0]}(...) is async: an actor is made at once; what takes time goes into `pre_start`"
+            )
         install(body, made)
     yield from call_hook(body, "pre_start", PreStart())
     yield from call_hook(body, "post_start", PostStart())
     life.begin_to_run(cell, body)
 
 
+def _close(awaitable: Any) -> None:
+    """Let a coroutine go that nobody will await."""
+    if hasattr(awaitable, "close"):
+        awaitable.close()
+
+
 def install(body: Body, actor: Any) -> None:
     """Let `actor` handle the messages."""
     if not isinstance(actor, Actor):
         raise NotAnActor(
-            f"{body.spec.label[0]}(...) made {actor!r}, which is no Actor: a factory must return an instance of a subclass"
+            f"{body.spec.label[0]}(...) made {actor!r}, which is no Actor: it must return an instance of a subclass"
         )
     actor.ctx = body  # type: ignore[assignment]
     body.cell.handler = blueprint_of(type(actor)).handler

@@ -7,9 +7,16 @@ from collections import deque
 from greenroom._core.cell import Cell
 from greenroom.errors import ConfigError, StashFull
 
-__all__ = ["DEFAULT_CAPACITY", "Stash"]
+__all__ = ["DEFAULT_CAPACITY", "Stash", "require_capacity"]
 
 DEFAULT_CAPACITY = 1000
+
+
+def require_capacity(capacity: object) -> int:
+    """The same, if a stash can have it."""
+    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
+        raise ConfigError("stash capacity", capacity, "must be a whole number, and at least 1")
+    return capacity
 
 
 class Stash:
@@ -18,11 +25,9 @@ class Stash:
     __slots__ = ("_cell", "_entries", "capacity")
 
     def __init__(self, cell: Cell, capacity: int = DEFAULT_CAPACITY) -> None:
-        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
-            raise ConfigError("stash capacity", capacity, "must be a whole number, and at least 1")
         self._cell = cell
         self._entries: deque[tuple[object, object]] = deque()
-        self.capacity = capacity
+        self.capacity = require_capacity(capacity)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -108,7 +108,7 @@ class Quiet(Alarm):
             return False
         self._queued = False
         now = self._cell.loop.now()
-        quiet = now - self._last >= self.seconds
+        quiet: bool = now - self._last >= self.seconds
         self._wait_from(now if quiet else self._last)
         return quiet
 

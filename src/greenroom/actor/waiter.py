@@ -105,7 +105,7 @@ async def inspect_actor(cell: Cell, items: tuple[str, ...]) -> Mapping[str, Any]
     """What the actor of `cell` says of itself; its code runs on its own loop, between two messages."""
 
     def look(cell: Cell) -> None:
-        actor = actor_of(cell.body)  # type: ignore[arg-type]
+        actor = actor_of(cell.body)
         try:
             waiter.end(actor.inspect(*items) if isinstance(actor, Actor) else {})
         except Exception as exc:

@@ -62,7 +62,7 @@ def unwatch(body: Body, target: Cell) -> None:
 
 def unwatch_all(body: Body) -> None:
     """`body` ends: nobody needs to tell it anything any more."""
-    for target in list(body.more.watching):
+    for target in list(body.extra().watching):
         unwatch(body, target)
 
 
@@ -82,11 +82,11 @@ def _tell(watcher: Cell, target: Cell, ref: Any, reason: ExitReason) -> None:
 def deliver(body: Body, notice: Terminated) -> Any:
     """Hand a queued notice to the actor, unless it has ceased to watch."""
     target = notice.ref._cell
-    more = body.more
-    watch = None if more is None else more.watching.get(target)
+    watching = body.extra().watching
+    watch = watching.get(target)
     if watch is None or watch.notice is not notice:
         return None
-    del more.watching[target]
+    del watching[target]
     if watch.message is not NO_MESSAGE:
         return body.cell.handler(body.cell.subject, watch.message)
     return begin(_hand_over(body, notice))

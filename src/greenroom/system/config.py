@@ -165,7 +165,9 @@ def _mailbox_of(values: Mapping[str, Any], base: MailboxConfig | None = None) ->
     given = dict(values)
     unknown = given.keys() - {"capacity", "overflow", "lanes"}
     if unknown:
-        raise ConfigError(f"mailbox.{min(unknown)}", "...", "there is no such setting; there are: capacity, overflow, lanes")
+        raise ConfigError(
+            f"mailbox.{min(unknown)}", "...", "there is no such setting; there are: capacity, overflow, lanes"
+        )
     if isinstance(given.get("overflow"), str):
         try:
             given["overflow"] = Overflow(given["overflow"].lower())
@@ -181,7 +183,9 @@ def _lane_of(name: object) -> Lane:
     try:
         return Lane[str(name).upper()]
     except KeyError:
-        raise ConfigError("mailbox.lanes", name, f"must be one of {', '.join(one.name.lower() for one in Lane)}") from None
+        raise ConfigError(
+            "mailbox.lanes", name, f"must be one of {', '.join(one.name.lower() for one in Lane)}"
+        ) from None
 
 
 def _parse(variable: str, setting: str, text: str) -> Any:
@@ -194,7 +198,7 @@ def _parse(variable: str, setting: str, text: str) -> Any:
     return _parse_number(variable, text, float if _SETTINGS[setting].type == "float" else int)
 
 
-def _parse_number(variable: str, text: str, kind: type[int] | type[float]) -> int | float:
+def _parse_number(variable: str, text: str, kind: type[int | float]) -> int | float:
     try:
         return kind(text)
     except ValueError:

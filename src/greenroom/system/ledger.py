@@ -40,7 +40,7 @@ class Ledger:
     @classmethod
     def of(cls, counts: Counts, late_replies: int = 0) -> Ledger:
         """The ledger of what a loop has counted."""
-        return cls(*(getattr(counts, name) for name in Counts.__slots__), late_replies)
+        return cls(**{one.name: getattr(counts, one.name) for one in fields(counts)}, late_replies=late_replies)
 
     @property
     def accounted(self) -> int:

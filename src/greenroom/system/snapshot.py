@@ -75,7 +75,7 @@ def snapshots_of(family: Family) -> list[ActorSnapshot]:
 
 def _snapshot_of(body: Body, children: list[Body]) -> ActorSnapshot:
     cell = body.cell
-    ref: ActorRef[Any, Any] = cell.ref  # type: ignore[assignment]
+    ref: ActorRef[Any, Any] = cell.ref
     depths = {lane.name: cell.depth(lane) for lane in Lane}
     return ActorSnapshot(
         id=cell.id,
@@ -111,7 +111,7 @@ def _lines(family: Family, margin: str) -> Iterator[str]:
 
 
 def _describe(body: Body) -> str:
-    ref: ActorRef[Any, Any] = body.cell.ref  # type: ignore[assignment]
+    ref: ActorRef[Any, Any] = body.cell.ref
     kind = body.spec.label[0]
     parts = [ref.name if type(ref._name) is not str else f"{ref.name} ({kind})", STATES[body.state].value]
     queued = body.cell.queued()

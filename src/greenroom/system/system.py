@@ -15,7 +15,6 @@ from greenroom._core.counts import count_cell, count_loop
 from greenroom._core.hooks import Hooks
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
-from greenroom.actor.address import Address
 from greenroom.actor.deadletters import DeadLetters
 from greenroom.actor.lifecycle import Lifecycle
 from greenroom.actor.registry import enrol
@@ -59,7 +58,8 @@ SHUTDOWN_TIMEOUT = 30.0
 _numbers = itertools.count(1)
 
 
-class ActorSystem(Spawns, Spawner):  # type: ignore[misc] - the same method, in more detail
+# Both bases have `spawn`: one its types, the other its code.
+class ActorSystem(Spawns, Spawner):
     """Where actors live: `async with` it, `with` it, or `run()` it.
 
     >>> import asyncio
@@ -75,10 +75,8 @@ class ActorSystem(Spawns, Spawner):  # type: ignore[misc] - the same method, in 
     """
 
     def __init__(self, name: str = "greenroom", *, config: SystemConfig | None = None, root: Any = None) -> None:
-        if not isinstance(name, str) or not name:
-            raise ConfigError("name", name, "must be a text that is not empty")
-        if config is not None and not isinstance(config, SystemConfig):
-            raise ConfigError("config", config, "must be a SystemConfig")
+        _require_text("name", name)
+        _require_config(config)
         self.name = name
         self.config = SystemConfig() if config is None else config
         self.token = f"{name}@{os.getpid()}.{next(_numbers)}"
@@ -261,11 +259,14 @@ class ActorSystem(Spawns, Spawner):  # type: ignore[misc] - the same method, in 
 
     def actor(self, name_or_id: str | int) -> ActorRef[Any, Any] | None:
         """The actor with this id, this path (`/parent/child`) or this name at the top; None if none is alive."""
-        return self.call("actor()", lambda: find_by_name(self._loop, self._life.top, name_or_id))
+        found: ActorRef[Any, Any] | None = self.call(
+            "actor()", lambda: find_by_name(self._loop, self._life.top, name_or_id)
+        )
+        return found
 
     def actors(self) -> list[ActorRef[Any, Any]]:
         """The refs of all actors that are alive."""
-        return self.call("actors()", lambda: [cell.ref for cell in self._loop.table])  # type: ignore[misc]
+        return self.call("actors()", lambda: [cell.ref for cell in self._loop.table])
 
     def ref_of_id(self, cell_id: int, path: str) -> Any:
         """The ref that was pickled with this id."""
@@ -277,7 +278,7 @@ class ActorSystem(Spawns, Spawner):  # type: ignore[misc] - the same method, in 
         """What became of every message, in this system or (given its ref) of one actor, even after its end."""
         if ref is None:
             return self.call("ledger()", lambda: Ledger.of(count_loop(self._loop), self._life.late_replies))
-        if not isinstance(ref, Address) or ref._cell.loop is not self._loop:
+        if ref._cell.loop is not self._loop:
             raise WrongLoop(ref)
         return self.call("ledger()", lambda: Ledger.of(count_cell(ref._cell)))
 
@@ -367,6 +368,16 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
+
+
+def _require_text(what: str, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(what, value, "must be a text that is not empty")
+
+
+def _require_config(config: object) -> None:
+    if config is not None and not isinstance(config, SystemConfig):
+        raise ConfigError("config", config, "must be a SystemConfig")
 
 
 def _require_timeout(timeout: object) -> None:
