@@ -9,17 +9,39 @@ import pytest
 
 from greenroom import errors
 from greenroom.errors import (
+    ActorTerminated,
     AlreadyAttached,
+    AlreadyReplied,
+    AskDeadlock,
+    AskTimeout,
     ConfigError,
+    DeathPact,
     GreenroomError,
+    HandlerConflict,
     HookError,
     InternalError,
     InvalidDelay,
+    InvalidName,
+    LoopBusy,
     LoopStopped,
     MailboxFull,
+    MessageDropped,
+    NameTaken,
+    NoMessage,
+    NotAnActor,
+    NotAwaited,
+    NotStarted,
+    RefGone,
+    SendTimeout,
+    SettleTimeout,
+    StashFull,
+    SystemFailed,
+    SystemStopped,
     TooManyActors,
     TooManyTimers,
     TooManyWatches,
+    Unhandled,
+    UnknownDispatcher,
     WaitsForItself,
     WatchError,
     WrongLoop,
@@ -60,7 +82,44 @@ SAMPLES = [
     Sample(LoopStopped("this loop has stopped"), {}, ("stopped",)),
     Sample(WrongThread("spawn()"), {}, ("spawn()", "thread", "send a message")),
     Sample(InternalError("the table is torn: please report this"), {}, ("the table is torn",)),
+    Sample(NotAwaited("/a", "<Asked>"), {"ref": "/a"}, ("/a", "<Asked>", "async def", "await", "pipe_to_self")),
+    Sample(
+        ActorTerminated("/a", "normal"), {"ref": "/a", "reason": "normal"}, ("/a", "normal", "watch it", "successor")
+    ),
+    Sample(AskTimeout("/a", 5.0), {"ref": "/a", "timeout": 5.0}, ("/a", "5.0 s", "`timeout`", "busy")),
+    Sample(
+        AskDeadlock(("/a", "/b", "/a")),
+        {"cycle": ("/a", "/b", "/a")},
+        ("/a -> /b -> /a", "tell", "pipe_to_self", "defer_reply"),
+    ),
+    Sample(MessageDropped("/a"), {"ref": "/a"}, ("/a", "policy", "no reply")),
+    Sample(Unhandled("/a", 7), {"ref": "/a", "message": 7}, ("/a", "@handles(int)")),
+    Sample(SendTimeout("/a", "m", 2.0), {"ref": "/a", "message": "m", "timeout": 2.0}, ("/a", "2.0 s", ".message")),
+    Sample(AlreadyReplied(), {}, ("already", "once")),
+    Sample(NoMessage("/a", "reply()"), {"ref": "/a"}, ("reply()", "/a", "within a handler")),
+    Sample(StashFull("/a", 3), {"ref": "/a", "capacity": 3}, ("/a", "3", "unstash", "stash_capacity")),
+    Sample(
+        DeathPact("/a", "/b", "fail"),
+        {"ref": "/a", "ended": "/b", "reason": "fail"},
+        ("/a", "/b", "fail", "on_terminated", "unwatch"),
+    ),
+    Sample(NotAnActor("Greeter() was given: pass the class"), {}, ("pass the class",)),
+    Sample(
+        HandlerConflict(dict, int, "add", "count"), {"message_type": int}, ("dict.add", ".count", "int", "one of them")
+    ),
+    Sample(NameTaken("/a/b"), {"path": "/a/b"}, ("/a/b", "another name")),
+    Sample(InvalidName("a/b"), {"name": "a/b"}, ("a/b", "not empty", "'/'")),
+    Sample(UnknownDispatcher("warp", ("concurrent",)), {"name": "warp"}, ("warp", "concurrent")),
+    Sample(NotStarted("demo", "settle()"), {}, ("settle()", "demo", "async with", "run()")),
+    Sample(SystemStopped("demo"), {"name": "demo"}, ("demo", "new ActorSystem")),
+    Sample(RefGone("demo", "/a"), {"system": "demo", "path": "/a"}, ("/a", "demo", "this process")),
+    Sample(SettleTimeout("demo", 1.0, "/a"), {"busy": "/a"}, ("demo", "1.0 s", "/a")),
+    Sample(LoopBusy("demo", "/a holds its thread"), {"name": "demo"}, ("demo", "/a holds its thread")),
 ]
+FAILURE = ValueError("the cause")
+SAMPLES.append(
+    Sample(SystemFailed("demo", FAILURE), {"name": "demo", "cause": FAILURE}, ("demo", "ValueError: the cause"))
+)
 # Written down a second time on purpose: a code is a promise to whoever filters logs by it.
 CODES = {
     "ConfigError": "config",
@@ -78,6 +137,28 @@ CODES = {
     "WrongLoop": "wrong_loop",
     "WatchError": "watch",
     "WrongThread": "wrong_thread",
+    "ActorTerminated": "actor_terminated",
+    "AlreadyReplied": "already_replied",
+    "AskDeadlock": "ask_deadlock",
+    "AskTimeout": "ask_timeout",
+    "DeathPact": "death_pact",
+    "HandlerConflict": "handler_conflict",
+    "InvalidName": "invalid_name",
+    "LoopBusy": "loop_busy",
+    "MessageDropped": "message_dropped",
+    "NameTaken": "name_taken",
+    "NoMessage": "no_message",
+    "NotAnActor": "not_an_actor",
+    "NotAwaited": "not_awaited",
+    "NotStarted": "not_started",
+    "RefGone": "ref_gone",
+    "SendTimeout": "send_timeout",
+    "SettleTimeout": "settle_timeout",
+    "StashFull": "stash_full",
+    "SystemFailed": "system_failed",
+    "SystemStopped": "system_stopped",
+    "Unhandled": "unhandled",
+    "UnknownDispatcher": "unknown_dispatcher",
 }
 BY_CLASS = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample.error).__name__)
 

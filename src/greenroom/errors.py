@@ -418,7 +418,6 @@ class SystemFailed(GreenroomError):
     def __init__(self, name: str, cause: BaseException) -> None:
         super().__init__(f"the system {name!r} was ended by {type(cause).__name__}: {cause}")
         self.name = name
-        self.cause = cause
 
 
 class RefGone(GreenroomError):

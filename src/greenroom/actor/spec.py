@@ -1,11 +1,9 @@
 """How an actor is made: what was given to `spawn`, understood once, so that a restart can make it afresh.
 
->>> class Greeter:
-...     pass
->>> spec_of(Greeter(), (), {})
+>>> spec_of(42, (), {})
 Traceback (most recent call last):
     ...
-greenroom.errors.NotAnActor: <...Greeter object at ...> is neither an Actor class nor a function that makes or is one...
+greenroom.errors.NotAnActor: 42 is neither an Actor class nor a function that makes or is one
 """
 
 from __future__ import annotations

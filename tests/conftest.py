@@ -1,0 +1,76 @@
+"""Fixtures for tests of actors: a system on every kind of event loop, checked at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from greenroom import ActorSystem, SystemConfig
+from greenroom.testing import assert_ledger_balanced
+
+DEADLINE = 20.0
+"""Seconds a test may wait for anything. Never reached unless something is wrong."""
+
+BACKENDS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
+
+Program = Callable[[ActorSystem], Coroutine[Any, Any, None]]
+
+
+class Play:
+    """Runs a test's coroutine with a system of its own, on one kind of event loop."""
+
+    def __init__(self, backend: str) -> None:
+        self.backend = backend
+        # What a callback raised into asyncio; a test that means it to takes it out of here.
+        self.raised: list[dict[str, Any]] = []
+        # The system of the last run, for a look at how it ended.
+        self.system: ActorSystem | None = None
+
+    def loop_factory(self) -> asyncio.AbstractEventLoop:
+        if self.backend == "uvloop":
+            import uvloop
+
+            made: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+            return made
+        return asyncio.new_event_loop()
+
+    def __call__(self, program: Program, *, root: Any = None, **config: Any) -> ActorSystem:
+        """Run `program(system)` to its end, shut the system down, and check what always holds; the stopped system."""
+
+        async def main() -> None:
+            async with asyncio.timeout(DEADLINE):
+                self.system = ActorSystem("test", config=SystemConfig(**config), root=root)
+                async with self.system:
+                    await program(self.system)
+
+        self.bare(main)
+        assert self.system is not None
+        ledger = assert_ledger_balanced(self.system)
+        assert ledger.queued == ledger.in_hand == 0, ledger
+        assert self.system.actors() == []
+        return self.system
+
+    def bare(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run `main()` without a system."""
+
+        async def watched() -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: self.raised.append(context))
+            await main()
+
+        with asyncio.Runner(loop_factory=self.loop_factory) as runner:
+            runner.run(watched())
+        gc.collect()  # what should have been awaited or closed complains now, in the test that made it
+        assert self.raised == []
+
+
+@pytest.fixture(params=BACKENDS)
+def play(request: pytest.FixtureRequest) -> Play:
+    """Runs `program(system)` on asyncio, and on uvloop: `play(program, clock=ManualClock(), max_actors=5)`."""
+    if request.param == "uvloop":
+        pytest.importorskip("uvloop")
+    return Play(request.param)
