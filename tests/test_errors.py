@@ -115,11 +115,8 @@ SAMPLES = [
     Sample(RefGone("demo", "/a"), {"system": "demo", "path": "/a"}, ("/a", "demo", "this process")),
     Sample(SettleTimeout("demo", 1.0, "/a"), {"busy": "/a"}, ("demo", "1.0 s", "/a")),
     Sample(LoopBusy("demo", "/a holds its thread"), {"name": "demo"}, ("demo", "/a holds its thread")),
+    Sample(SystemFailed("demo", ValueError("the cause")), {"name": "demo"}, ("demo", "ValueError: the cause")),
 ]
-FAILURE = ValueError("the cause")
-SAMPLES.append(
-    Sample(SystemFailed("demo", FAILURE), {"name": "demo", "cause": FAILURE}, ("demo", "ValueError: the cause"))
-)
 # Written down a second time on purpose: a code is a promise to whoever filters logs by it.
 CODES = {
     "ConfigError": "config",
