@@ -13,7 +13,7 @@ from greenroom._core.loop import Loop
 from greenroom._core.ring import Ring
 from tests.core.props import Straggler, collects_while_allocating
 
-SMALLEST = 8  # slots; a message takes two
+SMALLEST = 4  # slots; a message takes two
 KEPT = 64
 
 
@@ -48,7 +48,8 @@ def test_messages_come_out_in_the_order_they_went_in_with_their_senders() -> Non
 
 
 @pytest.mark.parametrize(
-    ("messages", "slots"), [(1, SMALLEST), (4, SMALLEST), (5, 16), (8, 16), (9, 32), (32, 64), (33, 128), (1000, 2048)]
+    ("messages", "slots"),
+    [(1, SMALLEST), (2, SMALLEST), (3, 8), (4, 8), (5, 16), (8, 16), (9, 32), (32, 64), (33, 128), (1000, 2048)],
 )
 def test_the_list_is_the_smallest_power_of_two_that_holds_them(messages: int, slots: int) -> None:
     assert filled(messages).mask + 1 == slots

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 __all__ = ["Ring"]
 
-SMALLEST = 8
-"""Slots of a first list: four messages, 120 bytes."""
+SMALLEST = 4
+"""Slots of a first list: two messages, 88 bytes."""
 KEPT = 64
 """A list of up to this many slots is kept for good: short bursts then cost no allocation."""
 

@@ -18,4 +18,3 @@ cdef class Address:
     cdef readonly object _name
     cdef readonly Address _parent
     cdef object __weakref__
-    cpdef set_up(self, Cell cell, object name, Address parent)

@@ -19,13 +19,12 @@ class Address:
 
     __slots__ = ("__weakref__", "_cell", "_name", "_parent")
 
-    def set_up(self, cell: Cell, name: Any, parent: Address | None) -> None:
-        """What `__init__` would do, as in `Loop.spawn`."""
-        # Invariant: the same cell for as long as the ref lives; that it never changes hands is what `id` is for
-        self._cell = cell
-        # The name that was given, or the label of a nameless actor's kind, in a tuple.
-        self._name = name
-        self._parent = parent
+    # Set by `Lifecycle`, which makes refs, and never again. There is no method for it: without C methods a ref needs no
+    # table of them, and is 16 bytes smaller.
+    _cell: Cell
+    _name: Any
+    """The name that was given, or the label of a nameless actor's kind, in a tuple."""
+    _parent: Address | None
 
     def tell(self, message: object, *, lane: Lane = _DATA, sender: Any = None) -> None:
         """Send a message. Never blocks; from any thread.

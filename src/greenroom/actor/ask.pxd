@@ -20,6 +20,7 @@ cdef class Question(Wait):
     cdef object _aio, _future
     cdef public bint replied, deferred
     cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
+    cpdef tell_future(self, object future, object aio)
     cpdef bint done(self)
     cpdef _give_up(self)
     cdef _leave(self)

@@ -75,6 +75,11 @@ class Question(Wait):
         self.replied = False
         self.deferred = False
 
+    def tell_future(self, future: Any, aio: Any) -> None:
+        """Let an asker on another thread learn the answer by `future`: one of `aio`'s, or of a plain thread's."""
+        self._future = future
+        self._aio = aio
+
     @classmethod
     def __class_getitem__(cls, item: Any) -> GenericAlias:
         return GenericAlias(cls, item)
@@ -274,8 +279,7 @@ def _ask_from_outside(
     except RuntimeError:
         raise WrongThread("ask(), where no asyncio loop runs (`ask_sync` needs none),") from None
     question.set_up(loop, cell, None, -1.0 if timeout is None else timeout)
-    question._aio = aio
-    question._future = aio.create_future()
+    question.tell_future(aio.create_future(), aio)
     _send_from_outside(loop, cell, question, message, timeout, lane)
     return question
 
@@ -302,7 +306,7 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
     question = Question.__new__(Question)
     question.set_up(loop, cell, None, -1.0 if timeout is None else timeout)
     future: ThreadFuture[Any] = ThreadFuture()
-    question._future = future
+    question.tell_future(future, None)
     _send_from_outside(loop, cell, question, message, None, lane)
     try:
         return future.result(timeout)

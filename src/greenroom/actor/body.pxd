@@ -3,12 +3,10 @@ from greenroom._core.cell cimport Cell
 
 cdef class Body:
     cdef readonly Cell cell
-    cdef public object spec, settings, watchers, more
+    cdef public object spec, watchers, more
     cdef public Family family
     cdef public int state
     cdef Body _next, _previous
-    cpdef set_up(self, Cell cell, object spec, object settings)
-    cpdef object extra(self)
 
 @cython.final
 cdef class Family:

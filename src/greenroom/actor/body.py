@@ -19,13 +19,13 @@ __all__ = ["Body", "Family", "More"]
 class Body:
     """One living actor, beside its cell: how it was made, how far its life has come, and its kin."""
 
-    __slots__ = ("_next", "_previous", "cell", "family", "more", "settings", "spec", "state", "watchers")
+    __slots__ = ("_next", "_previous", "cell", "family", "more", "spec", "state", "watchers")
 
-    def set_up(self, cell: Cell, spec: Any, settings: Any) -> None:
-        """What `__init__` would do, as in `Loop.spawn`."""
-        self.cell = cell
-        self.spec = spec
-        self.settings = settings
+    # As with refs: `cell` and `spec` are set by `Lifecycle`, and no C methods means no table of them.
+    cell: Cell
+    spec: Any
+
+    def __init__(self) -> None:
         # A code of `states`.
         self.state = 0
         # Its children, if it ever had any.
@@ -42,6 +42,11 @@ class Body:
         if self.more is None:
             self.more = More()
         return self.more
+
+    def settings(self) -> Any:
+        """What it hands down to its children: its own settings, or the system's."""
+        own = None if self.more is None else self.more.settings
+        return self.cell.loop.host.settings if own is None else own
 
 
 class More:
@@ -60,12 +65,15 @@ class More:
         "phase",
         "pipes",
         "quiet",
+        "settings",
         "stash",
         "waiters",
         "watching",
     )
 
     def __init__(self) -> None:
+        # What it hands down to its children, if that is not the system's own.
+        self.settings: Any = None
         # What becomes of queued messages when it stops.
         self.drain: Any = None
         # How it will have ended, once that is decided.

@@ -67,7 +67,7 @@ class Context(Body, Spawns):
     @property
     def env(self) -> Mapping[str, Any]:
         """What it was given, over what its parent has, over what the system's config says."""
-        env: Mapping[str, Any] = self.settings.env
+        env: Mapping[str, Any] = self.settings().env
         return env
 
     def now(self) -> float:

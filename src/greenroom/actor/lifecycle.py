@@ -149,13 +149,16 @@ class Lifecycle:
         else:
             family = self._family_of(parent)
             if settings is None:
-                settings = parent._cell.body.settings
+                settings = parent._cell.body.settings()
         if name is not None:
             family.require_free(name, parent)
         cell = self.loop.spawn(None, None, self.mailbox if mailbox is None else mailbox)
         ref = self._new_ref(cell, spec.label if name is None else name, parent)
-        body = new_object(Context) if COMPILED else Context.__new__(Context)
-        body.set_up(cell, spec, self.settings if settings is None else settings)
+        body = new_object(Context) if COMPILED else Context()
+        body.cell = cell
+        body.spec = spec
+        if settings is not None and settings is not self.settings:
+            body.extra().settings = settings
         cell.ref = ref
         cell.body = body
         family.add(body, name)
@@ -169,7 +172,9 @@ class Lifecycle:
 
     def _new_ref(self, cell: Cell, name: Any, parent: Any) -> Any:
         ref = new_object(ActorRef) if COMPILED else ActorRef.__new__(ActorRef)
-        ref.set_up(cell, name, parent)
+        ref._cell = cell
+        ref._name = name
+        ref._parent = parent
         return ref
 
     def _family_of(self, parent: Any) -> Family:

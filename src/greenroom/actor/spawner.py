@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from greenroom.actor.address import Address
+from greenroom.actor.body import Body
 from greenroom.actor.drain import Drain
 from greenroom.actor.lifecycle import Lifecycle
 from greenroom.actor.spec import Settings
@@ -94,7 +95,8 @@ def _require_parent(life: Lifecycle, parent: object) -> None:
 def _inherit(life: Lifecycle, parent: Any, supervision: object, env: Mapping[str, Any] | None) -> Settings:
     if env is not None and not isinstance(env, Mapping):
         raise ConfigError("env", env, "must be a mapping")
-    base = life.settings if parent is None else getattr(parent._cell.body, "settings", life.settings)
+    body = None if parent is None else parent._cell.body
+    base = body.settings() if isinstance(body, Body) else life.settings
     return Settings(
         base.supervision if supervision is None else supervision,
         base.env if env is None else {**base.env, **env},
