@@ -57,7 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--svg", metavar="FILE", help="also draw the targets as a bar plot")
     parser.add_argument("--only", metavar="IDS", help="measure only these rows, as in P1,P3")
     parser.add_argument("--list", action="store_true", help="list the rows and their targets, measure nothing")
-    parser.add_argument("--pure-python", metavar="PATH", help="an interpreter that has the plain-Python build, for P12")
+    parser.add_argument(
+        "--pure-python", metavar="PATH", help="an interpreter that has the plain-Python build, for P12 and P12A"
+    )
     return parser
 
 

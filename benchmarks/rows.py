@@ -24,6 +24,8 @@ from benchmarks.program import Unavailable
 OURS = "Greenroom"
 ERLANG = "Erlang"
 PYKKA = "Pykka"
+# At most twice what a hop costs, so at least half its rate.
+HOP_TARGET = at_least(0.5)
 
 
 def _launch_python(module: str, arguments: tuple[str, ...], setting: Setting, size: int) -> list[str]:
@@ -36,8 +38,12 @@ def _launch_pure(module: str, setting: Setting, size: int) -> list[str]:
     return [setting.pure_python or setting.python, "-m", module, "--n", str(size)]
 
 
-def _ours(name: str, size: int, quick_size: int) -> Program:
-    return Program(OURS, partial(_launch_python, f"benchmarks.ours.{name}", ()), size, quick_size)
+def _ours(name: str, size: int, quick_size: int, *, arguments: tuple[str, ...] = ()) -> Program:
+    return Program(OURS, partial(_launch_python, f"benchmarks.ours.{name}", arguments), size, quick_size)
+
+
+def _ours_pure(name: str, size: int, quick_size: int) -> Program:
+    return Program(OURS, partial(_launch_pure, f"benchmarks.ours.{name}"), size, quick_size)
 
 
 def _python_peer(name: str, module: str, work: tuple[str, ...], size: int, quick_size: int) -> Program:
@@ -94,9 +100,9 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "P5",
-        "ask, sequential",
+        "ask from actor to actor, sequential",
         RATE,
-        None,
+        _ours("ask", 500_000, 150_000),
         (
             Comparison(_erlang("call", 500_000, 150_000), at_least(1.0)),
             Comparison(_pykka("ask", 30_000, 6_000)),
@@ -104,6 +110,23 @@ ROWS: tuple[Row, ...] = (
         ),
         rounds=3,
         quick_rounds=1,
+    ),
+    Row(
+        "P6",
+        "ask from outside, uvloop",
+        RATE,
+        _ours("ask_outside", 100_000, 20_000, arguments=("uvloop",)),
+        (
+            Comparison(_pykka("ask", 30_000, 6_000), at_least(5.0)),
+            Comparison(_asyncio("bare future hop, uvloop", "future_hop_uvloop", 200_000, 50_000), HOP_TARGET),
+        ),
+    ),
+    Row(
+        "P6A",
+        "ask from outside, asyncio",
+        RATE,
+        _ours("ask_outside", 100_000, 20_000, arguments=("asyncio",)),
+        (Comparison(_asyncio("bare future hop, asyncio", "future_hop", 100_000, 20_000), HOP_TARGET),),
     ),
     Row(
         "P7",
@@ -149,8 +172,16 @@ ROWS: tuple[Row, ...] = (
         "P12",
         "ping-pong, plain-Python build",
         RATE,
-        Program(OURS, partial(_launch_pure, "benchmarks.ours.pure_pingpong"), 500_000, 150_000),
+        _ours_pure("pure_pingpong", 500_000, 150_000),
         (Comparison(_pykka("pingpong", 60_000, 15_000), at_least(8.0)),),
+        build=Build.PURE,
+    ),
+    Row(
+        "P12A",
+        "ask, plain-Python build",
+        RATE,
+        _ours_pure("pure_ask", 100_000, 30_000),
+        (Comparison(_pykka("ask", 30_000, 6_000), at_least(3.0)),),
         build=Build.PURE,
     ),
     Row(

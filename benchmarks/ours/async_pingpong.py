@@ -1,50 +1,44 @@
-"""Ping-pong with ``async def`` handlers that never suspend, on a loop living inside asyncio."""
+"""Ping-pong with ``async def`` handlers that never suspend."""
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections.abc import Sequence
+from functools import partial
 
-from benchmarks.program import Report, expect, main, settle
-from greenroom._core.cell import Cell
-from greenroom._core.loop import Loop
-from greenroom._core.poller import Poller
+from benchmarks.ours.stage import expect_all_handled, perform, seat
+from benchmarks.program import Report, main, settle
+from greenroom import Actor, ActorRef, ActorSystem
 
 
-class Player:
+class Player(Actor[int, None]):
     """Sends back what it gets, as often as it was told."""
 
-    peer: Cell
-
-    def __init__(self, returns: int) -> None:
+    def __init__(self, seats: Sequence[ActorRef[int, None]], place: int, returns: int) -> None:
+        self.peer = seats[place - 1]
         self.left = returns
 
-    async def receive(self, message: object) -> None:
+    async def receive(self, message: int) -> None:
         if self.left:
             self.left -= 1
             self.peer.tell(message)
 
 
 def run(n: int) -> Report:
-    """About ``n`` messages between two cells with async handlers."""
-    return asyncio.run(_play(n))
+    """About ``n`` messages between two actors with async handlers."""
+    return perform(partial(_play, n))
 
 
-async def _play(n: int) -> Report:
-    loop = Loop()
-    poller = Poller(loop)
-    poller.attach(asyncio.get_running_loop())
-    a, b = Player(n // 2), Player(n // 2)
-    first, second = loop.spawn(Player.receive, a), loop.spawn(Player.receive, b)
-    a.peer, b.peer = second, first
+async def _play(n: int, system: ActorSystem) -> Report:
+    first, _ = await seat(system, 2, Player, n // 2)
     settle()
     start = time.perf_counter()
     first.tell(1)
-    await poller.idle()
+    await system.settle()
     seconds = time.perf_counter() - start
-    poller.detach()
-    expect("returns left", a.left + b.left, 0)
-    return Report((2 * (n // 2) + 1) / seconds)
+    messages = 2 * (n // 2) + 1
+    await expect_all_handled(system, messages)
+    return Report(messages / seconds)
 
 
 if __name__ == "__main__":

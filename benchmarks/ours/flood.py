@@ -1,36 +1,40 @@
-"""Outside code floods one cell behind a bounded mailbox: bursts that fit, each drained in full."""
+"""Outside code floods one actor behind a bounded mailbox: bursts that fit, each drained in full."""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 
-from benchmarks.program import Report, expect, main, settle
-from greenroom._core.loop import Loop
+from benchmarks.ours.stage import expect_all_handled, perform
+from benchmarks.program import Report, main, settle
+from greenroom import Actor, ActorSystem
 
 BURST = 50_000
 
 
-class Sink:
-    """Does nothing with what reaches it; the loop's own counter tells that all of it came."""
+class Sink(Actor[int, None]):
+    """Does nothing with what reaches it; the ledger tells that all of it came."""
 
-    def receive(self, message: object) -> None:
+    def receive(self, message: int) -> None:
         pass
 
 
 def run(n: int) -> Report:
     """``n`` messages; sends and drain are both inside the clock."""
-    loop = Loop()
-    sink = Sink()
-    cell = loop.spawn(Sink.receive, sink)
-    tell = cell.tell
+    return perform(partial(_flood, n))
+
+
+async def _flood(n: int, system: ActorSystem) -> Report:
+    sink = system.spawn(Sink)
+    await system.settle()
     settle()
     start = time.perf_counter()
     for first in range(0, n, BURST):
         for number in range(first, min(first + BURST, n)):
-            tell(number)
-        loop.run_until_idle()
+            sink.tell(number)
+        await system.settle()
     seconds = time.perf_counter() - start
-    expect("messages handled", cell.handled, n)
+    await expect_all_handled(system, n)
     return Report(n / seconds)
 
 

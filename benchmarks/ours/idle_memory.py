@@ -1,43 +1,42 @@
-"""Resident bytes per idle cell, its one-attribute subject included, after one message each."""
+"""Resident bytes per idle actor, everything that belongs to it included, after one message each."""
 
 from __future__ import annotations
 
 import gc
-from typing import ClassVar
+from functools import partial
 
-from benchmarks.program import Report, expect, main, resident_bytes
-from greenroom._core.limits import Limits
-from greenroom._core.loop import Loop
+from benchmarks.ours.stage import expect_all_handled, perform
+from benchmarks.program import Report, main, resident_bytes
+from greenroom import Actor, ActorSystem, SystemConfig
 
 BATCH = 10_000
 
 
-class Account:
+class Account(Actor[int, None]):
     """The smallest actor a user would write: one attribute, no ``__slots__``."""
-
-    handled: ClassVar[int] = 0
 
     def __init__(self) -> None:
         self.balance = 0
 
     def receive(self, amount: int) -> None:
         self.balance += amount
-        Account.handled += 1
 
 
 def run(n: int) -> Report:
-    """``n`` cells alive at once, in whole batches; the loop alone keeps them."""
-    loop = Loop(limits=Limits(max_actors=n + BATCH))
-    batches = n // BATCH
+    """``n`` actors alive at once, in whole batches; the system alone keeps them."""
+    return perform(partial(_fill, n // BATCH), config=SystemConfig(max_actors=n))
+
+
+async def _fill(batches: int, system: ActorSystem) -> Report:
     gc.collect()
     before = resident_bytes()
     for _ in range(batches):
         for _ in range(BATCH):
-            loop.spawn(Account.receive, Account()).tell(1)
-        loop.run_until_idle()
+            system.spawn(Account).tell(1)
+        await system.settle()
     gc.collect()
     after = resident_bytes()
-    expect("messages handled", Account.handled, batches * BATCH)
+    await expect_all_handled(system, batches * BATCH)
     return Report((after - before) / (batches * BATCH))
 
 

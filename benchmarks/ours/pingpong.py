@@ -1,41 +1,44 @@
-"""Two cells, each counting down and sending back: the cost of one message, handler included."""
+"""Two actors, each counting down and sending back: the cost of one message, handler included."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import partial
 
-from benchmarks.program import Report, expect, main, settle
-from greenroom._core.cell import Cell
-from greenroom._core.loop import Loop
+from benchmarks.ours.stage import expect_all_handled, perform, seat
+from benchmarks.program import Report, main, settle
+from greenroom import Actor, ActorRef, ActorSystem
 
 
-class Player:
+class Player(Actor[int, None]):
     """Sends back what it gets, as often as it was told."""
 
-    peer: Cell
-
-    def __init__(self, returns: int) -> None:
+    def __init__(self, seats: Sequence[ActorRef[int, None]], place: int, returns: int) -> None:
+        self.peer = seats[place - 1]
         self.left = returns
 
-    def receive(self, message: object) -> None:
+    def receive(self, message: int) -> None:
         if self.left:
             self.left -= 1
             self.peer.tell(message)
 
 
 def run(n: int) -> Report:
-    """About ``n`` messages between two cells, on the bare loop."""
-    loop = Loop()
-    a, b = Player(n // 2), Player(n // 2)
-    first, second = loop.spawn(Player.receive, a), loop.spawn(Player.receive, b)
-    a.peer, b.peer = second, first
+    """About ``n`` messages between two actors."""
+    return perform(partial(_play, n))
+
+
+async def _play(n: int, system: ActorSystem) -> Report:
+    first, _ = await seat(system, 2, Player, n // 2)
     settle()
     start = time.perf_counter()
     first.tell(1)
-    loop.run_until_idle()
+    await system.settle()
     seconds = time.perf_counter() - start
-    expect("returns left", a.left + b.left, 0)
-    return Report((2 * (n // 2) + 1) / seconds)
+    messages = 2 * (n // 2) + 1
+    await expect_all_handled(system, messages)
+    return Report(messages / seconds)
 
 
 if __name__ == "__main__":

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
 from benchmarks.ours import pingpong
-from benchmarks.program import Report, Unavailable, main
-from greenroom import COMPILED
+from benchmarks.ours.stage import require_plain_build
+from benchmarks.program import Report, main
 
 
 def run(n: int) -> Report:
-    """About ``n`` messages between two cells of the plain-Python build."""
-    if COMPILED:
-        raise Unavailable(f"{sys.executable} has the compiled build, not the plain-Python one")
+    """About ``n`` messages between two actors of the plain-Python build."""
+    require_plain_build()
     return pingpong.run(n)
 
 

@@ -1,42 +1,40 @@
-"""Spawn a cell, let it handle one message, end it: a thousand at a time."""
+"""Spawn an actor, let it handle one message, which ends it: a thousand at a time."""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 
+from benchmarks.ours.stage import expect_all_handled, perform
 from benchmarks.program import Report, expect, main, settle
-from greenroom._core.loop import Loop
+from greenroom import Actor, ActorSystem, Behavior, Behaviors
 
 BATCH = 1000
 
 
-class Tally:
-    """What all the short-lived cells add to."""
+class Mayfly(Actor[int, None]):
+    """Ends with its first message."""
 
-    def __init__(self) -> None:
-        self.handled = 0
-
-    def receive(self, message: object) -> None:
-        self.handled += 1
+    def receive(self, message: int) -> Behavior:
+        return Behaviors.stopped
 
 
 def run(n: int) -> Report:
-    """``n`` cells in all, in whole batches."""
-    loop = Loop()
-    tally = Tally()
-    batches = n // BATCH
+    """``n`` actors in all, in whole batches."""
+    return perform(partial(_hatch, n // BATCH))
+
+
+async def _hatch(batches: int, system: ActorSystem) -> Report:
     settle()
     start = time.perf_counter()
     for _ in range(batches):
-        cells = [loop.spawn(Tally.receive, tally) for _ in range(BATCH)]
-        for cell in cells:
-            cell.tell(1)
-        loop.run_until_idle()
-        for cell in cells:
-            loop.retire(cell)
-        loop.run_until_idle()
+        flies = [system.spawn(Mayfly) for _ in range(BATCH)]
+        for fly in flies:
+            fly.tell(1)
+        await system.settle()
     seconds = time.perf_counter() - start
-    expect("messages handled", tally.handled, batches * BATCH)
+    await expect_all_handled(system, batches * BATCH)
+    expect("actors ended", system.snapshot().terminated, batches * BATCH)
     return Report(batches * BATCH / seconds)
 
 

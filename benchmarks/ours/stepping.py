@@ -4,53 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
-from benchmarks.program import Report, expect, main, settle
-from greenroom._core.cell import Cell
-from greenroom._core.loop import Loop
-from greenroom._core.poller import Poller
+from benchmarks.ours.stage import expect_all_handled, perform
+from benchmarks.program import Report, main, settle
+from greenroom import Actor, ActorRef, ActorSystem
 
 
-class Waiter:
+class Waiter(Actor[int, None]):
     """Waits for one future per message, then sends itself the next."""
 
-    cell: Cell
+    me: ActorRef[int, None]
 
-    def __init__(self, messages: int) -> None:
+    def __init__(self, messages: int, done: asyncio.Event) -> None:
         self.left = messages
+        self.done = done
         self.host = asyncio.get_running_loop()
-        self.done = asyncio.Event()
 
-    async def receive(self, message: object) -> None:
+    def pre_start(self) -> None:
+        self.me = self.ctx.self
+
+    async def receive(self, message: int) -> None:
         future = self.host.create_future()
         self.host.call_soon(future.set_result, None)
         await future
         self.left -= 1
         if self.left:
-            self.cell.tell(message)
+            self.me.tell(message)
         else:
             self.done.set()
 
 
 def run(n: int) -> Report:
-    """``n`` messages to one cell, one after another."""
-    return asyncio.run(_wait(n))
+    """``n`` messages to one actor, one after another."""
+    return perform(partial(_wait, n))
 
 
-async def _wait(n: int) -> Report:
-    loop = Loop()
-    poller = Poller(loop)
-    poller.attach(asyncio.get_running_loop())
-    waiter = Waiter(n)
-    waiter.cell = loop.spawn(Waiter.receive, waiter)
+async def _wait(n: int, system: ActorSystem) -> Report:
+    done = asyncio.Event()
+    waiter = system.spawn(Waiter, n, done)
+    await system.settle()
     settle()
     start = time.perf_counter()
-    waiter.cell.tell(1)
-    await waiter.done.wait()
+    waiter.tell(1)
+    # Not until the system settles: it would look each time the handler suspends, and be paid for it.
+    await done.wait()
     seconds = time.perf_counter() - start
-    await poller.idle()
-    poller.detach()
-    expect("messages left", waiter.left, 0)
+    await expect_all_handled(system, n)
     return Report(n / seconds)
 
 

@@ -1,4 +1,4 @@
-"""asyncio's side of the rows: queues on uvloop, a task per message, ``call_later``.
+"""asyncio's side of the rows: queues on uvloop, a bare future hop, a task per message, ``call_later``.
 
 Run as ``python -m benchmarks.peers.asyncio_programs WORK --n N``.
 """
@@ -47,6 +47,29 @@ async def _player(mine: asyncio.Queue[int], peers: asyncio.Queue[int], left: int
             return
         left -= 1
         peers.put_nowait(message)
+
+
+def future_hop(n: int) -> Report:
+    """``n`` futures one after another, each awaited until a callback of the loop's next turn sets it."""
+    return asyncio.run(_hop(n))
+
+
+def future_hop_uvloop(n: int) -> Report:
+    """The same hops on uvloop."""
+    with asyncio.Runner(loop_factory=require("uvloop").new_event_loop) as runner:
+        return runner.run(_hop(n))
+
+
+async def _hop(n: int) -> Report:
+    loop = asyncio.get_running_loop()
+    settle()
+    start = time.perf_counter()
+    for number in range(n):
+        future = loop.create_future()
+        loop.call_soon(future.set_result, number)
+        await future
+    seconds = time.perf_counter() - start
+    return Report(n / seconds)
 
 
 def task_per_message(n: int) -> Report:
@@ -127,6 +150,8 @@ def call_later(n: int) -> Report:
 
 WORKS = {
     "queue_pingpong": queue_pingpong,
+    "future_hop": future_hop,
+    "future_hop_uvloop": future_hop_uvloop,
     "task_per_message": task_per_message,
     "call_later": call_later,
 }

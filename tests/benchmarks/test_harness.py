@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import xml.etree.ElementTree as ET
@@ -300,8 +301,29 @@ def test_the_command_lists_rows_without_measuring(capsys: pytest.CaptureFixture[
     assert printed[2].split()[-3:] == ["≤", "650", "B"]
 
 
-def test_the_plain_build_row_declines_without_an_interpreter_that_has_it() -> None:
-    [entry] = select("P12")
+def test_every_row_names_programs_that_exist() -> None:
+    pure = Setting("python", compiled=False)
+    for entry in ROWS:
+        contenders = [one for one in (entry.ours, *entry.peers) if one is not None and one.name != "Erlang"]
+        for contender in contenders:
+            module = contender.command(pure)[2]
+            assert importlib.util.find_spec(module) is not None, f"{entry.id}: {module}"
+
+
+@pytest.mark.parametrize(("row_id", "event_loop"), [("P6", "uvloop"), ("P6A", "asyncio")])
+def test_an_ask_from_outside_is_compared_with_a_hop_on_the_same_event_loop(row_id: str, event_loop: str) -> None:
+    [entry] = select(row_id)
+    assert entry.ours is not None
+    assert event_loop in entry.ours.command(COMPILED)
+    [hop] = [line for line in entry.comparisons if line.peer is not None and "hop" in line.peer.name]
+    assert hop.peer is not None
+    assert hop.peer.name.endswith(event_loop)
+    assert hop.target == at_least(0.5)
+
+
+@pytest.mark.parametrize("row_id", ["P12", "P12A"])
+def test_a_row_of_the_plain_build_declines_without_an_interpreter_that_has_it(row_id: str) -> None:
+    [entry] = select(row_id)
     assert entry.ours is not None
     with pytest.raises(Unavailable, match="--pure-python"):
         entry.ours.command(COMPILED)
