@@ -33,20 +33,27 @@ group-pure     := test
 group-lint     := lint
 group-docs     := docs
 group-bench    := bench
+group-demo     := demo
 
 .PHONY: help
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
 .PHONY: demo
-demo: ## Build, then run the first example (in plain Python where nothing can be compiled)
+demo: .venvs/demo/.ready ## Build, then watch 3,000 actors at work (ARGS="--seconds 5", ARGS=--plain)
+	@echo "== package for the demo (takes a few minutes, unless it is built already)"
 	@build=compiled; \
-	$(MAKE) -s .venvs/compiled/.installed 2>/dev/null || { \
+	$(MAKE) -s .venvs/demo/.holds-compiled 2>/dev/null || { \
 	  build=pure; \
 	  echo "Not compiled (why: build/wheels/compiled.log), so this is plain Python; a C compiler makes it faster."; \
-	  $(MAKE) -s .venvs/pure/.installed; \
+	  $(MAKE) -s .venvs/demo/.holds-pure; \
 	}; \
-	.venvs/$$build/bin/python examples/first_light.py $(ARGS)
+	echo "== demo, $$build build"; \
+	.venvs/demo/bin/python -m examples.pipeline $(ARGS)
+
+.PHONY: demo-picture
+demo-picture: .venvs/demo/.ready .venvs/demo/.holds-compiled ## Draw the demo's live view anew, for the README
+	@.venvs/demo/bin/python -m tools.demo_picture docs/images/demo.svg
 
 .PHONY: test test-compiled test-pure
 test: test-compiled test-pure smoke ## Run all tests in both builds, then try both wheels in empty environments
@@ -123,6 +130,11 @@ $(BUILDS:%=.venvs/%/.installed): .venvs/%/.installed: .venvs/%/.ready build/whee
 
 .venvs/docs/.installed: .venvs/docs/.ready build/wheels/pure.stamp
 	@$(call install,docs,pure) && touch $@
+
+# It holds one build at a time: the compiled one wherever that can be made.
+$(BUILDS:%=.venvs/demo/.holds-%): .venvs/demo/.holds-%: .venvs/demo/.ready build/wheels/%.stamp
+	@rm -f .venvs/demo/.holds-*
+	@$(call install,demo,$*) && touch $@
 
 .venvs/bench/.installed: .venvs/bench/.ready build/wheels/compiled.stamp
 	@$(call install,bench,compiled)

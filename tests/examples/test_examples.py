@@ -6,22 +6,25 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
-ARGUMENTS = {"first_light.py": ["0.2"]}
+REPOSITORY = Path(__file__).parents[2]
+SOURCES = sorted((REPOSITORY / "examples").rglob("*.py"))
+PROGRAMS = {"examples.pipeline": ["--seconds", "0.5"]}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_it_runs_to_a_good_end(example: Path, tmp_path: Path) -> None:
-    command = [sys.executable, str(example), *ARGUMENTS.get(example.name, [])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_it_runs_to_a_good_end(program: str) -> None:
+    command = [sys.executable, "-m", program, *PROGRAMS[program]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=REPOSITORY)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip(), "an example shows something"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_it_is_short_enough_to_read_at_once(example: Path) -> None:
-    assert len(example.read_text().splitlines()) <= 150
+def test_every_example_is_among_those_that_are_run() -> None:
+    found = {path for path in (REPOSITORY / "examples").iterdir() if path.suffix == ".py" or path.is_dir()}
+    names = {path.stem for path in found if not path.name.startswith("__")}
+    assert names == {program.removeprefix("examples.") for program in PROGRAMS}
 
 
-def test_there_are_examples() -> None:
-    assert EXAMPLES
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(REPOSITORY / "examples")))
+def test_it_is_short_enough_to_read_at_once(source: Path) -> None:
+    assert len(source.read_text().splitlines()) <= 150

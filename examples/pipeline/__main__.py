@@ -1,0 +1,59 @@
+"""`python -m examples.pipeline`, which is what `make demo` runs: set the pipeline up, watch it, and account for it."""
+
+import argparse
+import asyncio
+import logging
+import sys
+from contextlib import AbstractContextManager
+
+from examples.pipeline.gate import Gate
+from examples.pipeline.gauges import Gauges
+from examples.pipeline.messages import Close, Flush, GetTotals
+from examples.pipeline.stages import MAILBOXES, Aggregator, Sink
+from examples.pipeline.view import View, choose_view, follow, print_summary
+from greenroom import ActorRef, ActorSystem, Lane
+
+AGGREGATORS = 64
+
+
+async def run(seconds: float, shown_by: AbstractContextManager[View]) -> bool:
+    """Run the pipeline and show it; whether its ledger balances."""
+    totals = None
+    async with ActorSystem("pipeline") as system:
+        gauges = Gauges(system, MAILBOXES, seconds)
+        sink = system.spawn(Sink, mailbox=MAILBOXES["Sink"])
+        aggregators = [system.spawn(Aggregator, sink, mailbox=MAILBOXES["Aggregator"]) for _ in range(AGGREGATORS)]
+        gate = system.spawn(Gate, aggregators)
+        try:
+            with shown_by as view:
+                await follow(run_dry_after(seconds, gate), gauges, view)
+            for aggregator in aggregators:
+                await aggregator.ask(Flush())
+            totals = await sink.ask(GetTotals())
+        except asyncio.CancelledError:  # by Ctrl-C
+            print("\nInterrupted: what is still queued becomes dead letters.")
+    print_summary(system, gauges.read(), totals)
+    return system.ledger().balanced
+
+
+async def run_dry_after(seconds: float, gate: ActorRef[Close, object]) -> None:
+    """Let it run for a while, then finish what has begun."""
+    await asyncio.sleep(seconds)
+    gate.tell(Close(), lane=Lane.CONTROL)
+    await gate.terminated()
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m examples.pipeline", description="Watch thousands of actors work.")
+    parser.add_argument("--seconds", type=float, default=15.0, help="how long to run (15)")
+    parser.add_argument("--plain", action="store_true", help="print a line a second, even on a terminal")
+    options = parser.parse_args()
+    if options.seconds <= 0:
+        parser.error("--seconds must be more than 0")
+    logging.getLogger("greenroom").setLevel(logging.CRITICAL)  # the failures are part of the show
+    return 0 if asyncio.run(run(options.seconds, choose_view(options.plain))) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
