@@ -16,6 +16,7 @@ True
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import time
@@ -24,6 +25,10 @@ from typing import Any, Protocol
 from greenroom.errors import InvalidDelay
 
 __all__ = ["Clock", "ManualClock", "MonotonicClock", "Random", "Timeline"]
+
+
+_TURNS = 5
+"""Turns of asyncio that a `ManualClock` waits before it moves on."""
 
 
 class Clock(Protocol):
@@ -113,6 +118,9 @@ class ManualClock:
         return due <= until
 
     async def _idle(self) -> None:
+        # What is on its way through asyncio (a cancelled handler, a task's result) comes first, for time stands still.
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         # One timeline's work may give another some more, so all have to be idle at once.
         while busy := [timeline for timeline in self._timelines if not timeline.is_idle()]:
             for timeline in busy:

@@ -21,6 +21,7 @@ __all__ = [
     "AlreadyReplied",
     "AskDeadlock",
     "AskTimeout",
+    "BadArgument",
     "ConfigError",
     "DeathPact",
     "GreenroomError",
@@ -151,10 +152,14 @@ class InvalidDelay(GreenroomError, ValueError):
 
     code = "invalid_delay"
 
-    def __init__(self, what: str, value: object) -> None:
+    def __init__(self, what: str, value: object, why: str | None = None) -> None:
         super().__init__(
-            f"{what}={value!r}: must be a finite number of seconds, zero or more, and at most 1e12; "
-            "an interval must be at least 1e-6"
+            f"{what}={value!r}: "
+            + (
+                why
+                or "must be a finite number of seconds, zero or more, and at most 1e12; "
+                "an interval must be at least 1e-6"
+            )
         )
         self.value = value
 
@@ -204,6 +209,12 @@ class WrongThread(GreenroomError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} belongs to its loop's own thread; from another thread, send a message instead")
+
+
+class BadArgument(GreenroomError, TypeError, ValueError):
+    """Something was called with an argument that it cannot take; the text says what it takes."""
+
+    code = "bad_argument"
 
 
 class NotAwaited(GreenroomError, TypeError):

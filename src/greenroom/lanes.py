@@ -16,9 +16,9 @@ from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Any
 
-from greenroom.errors import ConfigError
+from greenroom.errors import BadArgument, ConfigError
 
-__all__ = ["LARGEST_CAPACITY", "Lane", "MailboxConfig", "Overflow"]
+__all__ = ["LARGEST_CAPACITY", "Lane", "MailboxConfig", "Overflow", "as_lane"]
 
 LARGEST_CAPACITY = 1 << 28
 """The bound of any bound: ring positions are 32-bit numbers."""
@@ -37,6 +37,14 @@ class Lane(IntEnum):
 
     def __repr__(self) -> str:
         return f"Lane.{self.name}"
+
+
+def as_lane(value: object) -> Lane:
+    """The lane that `value` names, by itself or by its number."""
+    try:
+        return Lane(value)  # type: ignore[arg-type]
+    except ValueError:
+        raise BadArgument(f"lane={value!r}: must be one of {', '.join(map(repr, Lane))}") from None
 
 
 class Overflow(Enum):

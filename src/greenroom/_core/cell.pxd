@@ -2,7 +2,6 @@ import cython
 from greenroom._core.mailbox cimport Mailbox
 from greenroom._core.ring cimport put_slot
 from greenroom._core.runqueue cimport RunQueue
-from greenroom._core.slip cimport Slip
 
 cdef extern from "pythread.h":
     unsigned long thread_ident "PyThread_get_thread_ident" ()
@@ -12,7 +11,7 @@ cdef bint COMPILED
 cdef object _DATA, deque, get_ident
 
 cdef class Tally:
-    cdef public unsigned long long failed, unhandled, dead_lettered, dropped, redirected, lost, rejected
+    cdef public unsigned long long failed, unhandled, dead_lettered, dropped, redirected, lost, rejected, late_replies
     cdef public long long sent_aside, stashed
 
 @cython.final
@@ -36,7 +35,7 @@ cdef class Cell(Mailbox):
     cpdef accept(self, object message, object sender, object lane)
     @cython.locals(foreign=bint)
     cpdef bint is_foreign(self)
-    cpdef post(self, object message, Slip slip, object lane=*)
+    cpdef post(self, object message, object slip, object lane=*)
     cpdef notify(self, object notice)
     cpdef order(self, object action)
     cpdef object take_order(self)

@@ -16,7 +16,6 @@ from greenroom._core.alerts import HELD, ORDERS, RESUME
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox import Mailbox
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.slip import Slip
 from greenroom.lanes import Lane, MailboxConfig
 
 __all__ = ["ADRIFT", "ENDED", "Cell", "Tally"]
@@ -34,6 +33,7 @@ class Tally:
         "dead_lettered",
         "dropped",
         "failed",
+        "late_replies",
         "lost",
         "redirected",
         "rejected",
@@ -52,6 +52,8 @@ class Tally:
         self.redirected = 0
         self.lost = 0
         self.rejected = 0
+        # Its replies for which nobody waited any more; they are no messages of the ledger.
+        self.late_replies = 0
         # Messages that are put aside at present; they count as queued.
         self.stashed = 0
 
@@ -163,8 +165,8 @@ class Cell(Mailbox):
             foreign = get_ident() != self.runq.thread
         return foreign
 
-    def post(self, message: object, slip: Slip, lane: Lane = _DATA) -> None:
-        """Send a message with a slip, from any thread."""
+    def post(self, message: object, slip: object, lane: Lane = _DATA) -> None:
+        """Send a message with exactly this in its sender's place: a slip, a ref, or nobody. From any thread."""
         if self.is_foreign():
             self.runq.inbound.offer(self, message, slip, lane)
         else:

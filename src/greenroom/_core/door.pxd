@@ -3,7 +3,7 @@ from greenroom._core.cell cimport Cell, Tally
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.slip cimport Slip
 
-cdef int EMPTY, ROOM
+cdef int EMPTY, DATA, ROOM
 cdef object Lane, NOTICE, deque, _DATA, _REJECT, _DROP_OLD
 cdef tuple _LANES
 
@@ -46,9 +46,9 @@ cdef class Door:
     @cython.locals(tally=Tally)
     cpdef count_stashed(self, Cell cell, long long change)
     @cython.locals(tally=Tally)
-    cpdef take_back(self, Cell cell, object message, object sender)
+    cpdef take_back(self, Cell cell, object message, object sender, int lane)
     cpdef wait_for_room(self, Cell cell, Waiter waiter)
-    cpdef bint is_awaited(self, Cell cell, object lane)
+    cpdef bint has_room(self, Cell cell, object lane) except? True
     cpdef give_up(self, Cell cell, Waiter waiter)
     cpdef fill_up(self, Cell cell)
     cdef _let_waiter_in(self, Cell cell, Waiter waiter)

@@ -18,11 +18,12 @@ from greenroom._core.alerts import ROOM
 from greenroom._core.cell import Cell, Tally
 from greenroom._core.slip import NOTICE, Slip
 from greenroom.errors import MailboxFull
-from greenroom.lanes import Lane, Overflow
+from greenroom.lanes import Lane, Overflow, as_lane
 
 __all__ = ["Door", "Waiter"]
 
 EMPTY = -1
+DATA = 1
 
 _DATA = Lane.DATA
 _REJECT = Overflow.REJECT
@@ -61,7 +62,7 @@ class Door:
     def admit(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
         if type(lane) is not Lane:
-            lane = Lane(lane)
+            lane = as_lane(lane)
         if cell.closed:
             self._turn_away(cell, message, sender)
         elif cell.priority is not None and lane is _DATA:
@@ -211,7 +212,15 @@ class Door:
         tally = cell.count_aside()
         tally.redirected += 1
         self.totals.redirected += 1
-        target.loop.door.deliver(target, message, sender, _DATA)
+        if target.runq is cell.runq:
+            self.deliver(target, message, sender, _DATA)
+            return
+        try:
+            target.post(message, sender, _DATA)
+        except MailboxFull:  # which its own door has counted as rejected; nobody is there to be told
+            if isinstance(sender, Slip):
+                sender.discard("mailbox full")
+            self.host.dead_letter(target, message, sender, "mailbox full")
 
     def count_stashed(self, cell: Cell, change: int) -> None:
         """Messages were put aside, or taken back."""
@@ -219,13 +228,14 @@ class Door:
         tally.stashed += change
         self.totals.stashed += change
 
-    def take_back(self, cell: Cell, message: object, sender: object) -> None:
-        """Queue a message again that was put aside, before all others."""
-        cell.put_back(message, sender)
-        # It entered the data lane a second time, but was sent once.
-        tally = cell.count_aside()
-        tally.sent_aside -= 1
-        self.totals.sent_aside -= 1
+    def take_back(self, cell: Cell, message: object, sender: object, lane: int) -> None:
+        """Queue a message again that was put aside, before all others of its lane."""
+        cell.put_back(lane, message, sender)
+        if lane == DATA:
+            # It entered the data lane a second time, but was sent once.
+            tally = cell.count_aside()
+            tally.sent_aside -= 1
+            self.totals.sent_aside -= 1
         self.count_stashed(cell, -1)
         cell.make_runnable()
 
@@ -238,9 +248,9 @@ class Door:
         else:
             self.fill_up(cell)
 
-    def is_awaited(self, cell: Cell, lane: Lane) -> bool:
-        """Whether somebody waits for room in `lane`."""
-        return (cell, lane) in self._line
+    def has_room(self, cell: Cell, lane: Lane) -> bool:
+        """Whether a message would be let in, and nobody waits for that."""
+        return cell.closed or ((cell, lane) not in self._line and not self._is_full(cell, lane))
 
     def give_up(self, cell: Cell, waiter: Waiter) -> None:
         """Take `waiter` out of the line, if it still stands there."""
@@ -334,4 +344,5 @@ class Door:
             sender.discard(why)
         self.host.dead_letter(cell, message, sender, why)
         if self.hooks.dead_letter is not None:
-            self.hooks.dead_letter(cell.shown(), message, sender, why)
+            shown = sender.shown_sender() if isinstance(sender, Slip) else sender
+            self.hooks.dead_letter(cell.shown(), message, shown, why)

@@ -27,7 +27,7 @@ class Host:
         """A handler said that a message or notice was not for its actor."""
 
     def suspended(self, cell: Cell) -> None:
-        """A handler suspends while orders wait for its end."""
+        """A handler suspends while orders wait for its end, or an order does."""
 
     def touched(self, cell: Cell) -> None:
         """A cell that has `TOUCHED` set takes a message."""

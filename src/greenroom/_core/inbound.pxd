@@ -4,6 +4,7 @@ from greenroom._core.door cimport Door
 from greenroom._core.gate cimport Gate
 
 cdef bint COMPILED
+cdef int ROOM
 cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED
 
 @cython.final

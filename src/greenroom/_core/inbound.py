@@ -14,13 +14,14 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any
 
+from greenroom._core.alerts import ROOM
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import Cell
 from greenroom._core.door import Door
 from greenroom._core.gate import Gate
 from greenroom._core.slip import NOTICE
 from greenroom.errors import MailboxFull
-from greenroom.lanes import Lane, Overflow
+from greenroom.lanes import Lane, Overflow, as_lane
 
 __all__ = ["Inbound"]
 
@@ -97,7 +98,7 @@ class Inbound:
     def offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread."""
         if type(lane) is not Lane:
-            lane = Lane(lane)
+            lane = as_lane(lane)
         entry = (cell, lane, message, sender)
         if COMPILED:
             # No signal can come between these two, and a `with` would look its methods up each time.
@@ -288,6 +289,8 @@ class Inbound:
                 self._door.let_in_promised(cell, message, sender, lane)
             finally:
                 self.redeem(cell, lane)
+                if cell.alert & ROOM:  # it may have been promised in vain, and somebody waits for it
+                    self._door.fill_up(cell)
         else:
             message, sender = self._unpark(cell, lane)
             if sender is NOTICE:

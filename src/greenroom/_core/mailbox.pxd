@@ -23,7 +23,7 @@ cdef class Mailbox(Ring):
     cpdef bint waiting(self)
     cdef bint _data_waits(self)
     cpdef enqueue(self, int lane, object message, object sender)
-    cpdef put_back(self, object message, object sender)
+    cpdef put_back(self, int lane, object message, object sender)
     cpdef enqueue_notice(self, object notice)
     @cython.locals(side=SideLanes, data=bint, management=bint, log=bint, contested=bint, top=int)
     cpdef int choose(self)

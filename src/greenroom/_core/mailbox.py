@@ -112,8 +112,12 @@ class Mailbox(Ring):
                 self.alert |= SLIPS
         self.pushed += 1
 
-    def put_back(self, message: object, sender: object) -> None:
-        """Put a message that had its turn already before all others of the data lane, bound or no bound."""
+    def put_back(self, lane: int, message: object, sender: object) -> None:
+        """Put a message that had its turn already before all others of its lane, bound or no bound."""
+        if lane != DATA:
+            self.side.put_back(lane, message, sender)  # type: ignore[union-attr]
+            self.alert |= LANES
+            return
         if self.priority is not None:
             # Places count up from 0: a negative one is before all, and later calls are before earlier ones.
             self.priority.put_back(message, sender, -data_place(self.pushed))

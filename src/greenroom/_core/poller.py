@@ -31,13 +31,18 @@ class Poller:
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self._aio: asyncio.AbstractEventLoop | None = None
-        # Invariant: at most one of the two is pending
+        self._is_manual = isinstance(loop.clock, ManualClock)
         self._soon: asyncio.Handle | None = None
+        # The next wake-up by the clock, and when it is. It may come too early, because what it was for is over: then it
+        # finds nothing to do. Setting it anew in each tick would cost an ask from outside a third (`make bench`, P6).
         self._later: asyncio.TimerHandle | None = None
+        self._later_at = inf
         self._idle: list[asyncio.Future[None]] = []
         self._watches: Watches | None = None
         # Where ticks run, so that asyncio need not copy a context for each.
         self._context = Context()
+        # Bound once, from attach to detach.
+        self._callback: Any = None
 
     def attach(self, aio: asyncio.AbstractEventLoop | None = None) -> None:
         """Let the loop run on the calling thread, inside `aio` (by default the running one)."""
@@ -49,6 +54,7 @@ class Poller:
         inside = asyncio.get_running_loop() if aio is None else aio
         loop.adopt()
         self._aio = inside
+        self._callback = self._tick
         self._watches = Watches(self._aio, loop.limits.max_io_watches)
         loop.visits.stepper.aio = self._aio
         loop.inbound.rouse = self._rouse_from_outside
@@ -74,7 +80,7 @@ class Poller:
             self._watches.close()
             self._watches = None
         self._cancel_handles()
-        self._aio = None
+        self._aio = self._callback = None
         self._tell_idle()
 
     def _cancel_handles(self) -> None:
@@ -82,11 +88,12 @@ class Poller:
             if handle is not None:
                 handle.cancel()
         self._soon = self._later = None
+        self._later_at = inf
 
     def _tick_soon(self) -> None:
         """Ask asyncio for a tick, behind what it has ready."""
         if self._soon is None and self._aio is not None and not self._aio.is_closed():
-            self._soon = self._aio.call_soon(self._tick, context=self._context)
+            self._soon = self._aio.call_soon(self._callback, context=self._context)
 
     def _rouse_from_outside(self) -> None:
         """Another thread brought something while this one slept: the one write that ends a sleep."""
@@ -103,7 +110,9 @@ class Poller:
 
     def _tick(self) -> None:
         loop = self.loop
-        self._cancel_handles()
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
         loop.runq.asleep = False
         loop.inbound.wake()
         brought = loop.inbound.waiting()
@@ -126,11 +135,23 @@ class Poller:
         loop.runq.asleep = True
         deadline = loop.timers.next_deadline()
         moment = loop.visits.trim_at if deadline is None else min(deadline, loop.visits.trim_at)
-        if moment < inf and not isinstance(loop.clock, ManualClock):
-            aio: Any = self._aio
-            delay = min(max(0.0, moment - loop.now()), _LONGEST_SLEEP)
-            self._later = aio.call_later(delay, self._tick, context=self._context)
-        self._tell_idle()
+        if moment < self._later_at and not self._is_manual:
+            self._set_alarm(moment)
+        if self._idle:
+            self._tell_idle()
+
+    def _set_alarm(self, moment: float) -> None:
+        if self._later is not None:
+            self._later.cancel()
+        aio: Any = self._aio
+        now = self.loop.now()
+        self._later_at = min(max(now, moment), now + _LONGEST_SLEEP)
+        self._later = aio.call_later(self._later_at - now, self._wake_up, context=self._context)
+
+    def _wake_up(self) -> None:
+        self._later = None
+        self._later_at = inf
+        self._tick()
 
     async def idle(self) -> None:
         """Return when nothing is runnable, brought or due at the present time; suspended handlers may remain.

@@ -20,6 +20,8 @@ cdef class SideLanes:
     cpdef int slots(self, int code)
     @cython.locals(lane=SideLane)
     cpdef push(self, int code, object message, object sender, object data_before)
+    @cython.locals(lane=SideLane)
+    cpdef put_back(self, int code, object message, object sender)
     cpdef object first_sender(self, int code)
     cpdef object first_place(self, int code)
     @cython.locals(lane=SideLane)

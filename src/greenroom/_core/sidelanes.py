@@ -85,6 +85,12 @@ class SideLanes:
         lane.places.push(place, None)
         lane.messages.push(message, sender)
 
+    def put_back(self, code: int, message: object, sender: object) -> None:
+        """Put a message that came from this lane before all others, and it is older than any."""
+        lane: SideLane = self.lane(code)  # type: ignore[assignment]
+        lane.places.push_front(0, None)
+        lane.messages.push_front(message, sender)
+
     def first_sender(self, code: int) -> object:
         """The sender of the oldest message of a lane; there must be one."""
         return self.lane(code).messages.first_sender()  # type: ignore[union-attr]

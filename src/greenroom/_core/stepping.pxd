@@ -47,6 +47,7 @@ cdef class Stepper:
     cdef HandlerTask _entered, _spare
     cdef object _outer
     cdef _enter(self, HandlerTask task)
+    cpdef bint is_current(self)
     cpdef leave(self)
     @cython.locals(task=HandlerTask)
     cpdef object first(self, object coro, Cell cell)

@@ -99,6 +99,10 @@ class Stepper:
         _enter_task(self.aio, task)
         self._entered = task
 
+    def is_current(self) -> bool:
+        """Whether the running code is that of the handler being stepped, and not of another task."""
+        return self._entered is not None and tasks.current_task(self.aio) is self._entered  # type: ignore[comparison-overlap]
+
     def leave(self) -> None:
         """Be nobody's current task; to be called at the end of every tick."""
         if self._entered is not None:

@@ -143,8 +143,11 @@ class Timer(Alarm):
         target = self.target
         message = self.message
         if target.closed:
+            sender = self._sender
             self.cancel()
-        door.deliver(target, message, self, _DATA)
+            door.deliver(target, message, sender, _DATA)
+        else:
+            door.deliver(target, message, self, _DATA)
 
     def shown_sender(self) -> object:
         """The ref of the timer's owner: a tick is a message of its own."""

@@ -1,5 +1,2 @@
 cdef class Verdict:
-    pass
-
-cdef class _Unhandled(Verdict):
-    pass
+    cdef readonly bint unhandled

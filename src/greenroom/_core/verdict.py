@@ -1,26 +1,18 @@
 """What a handler may return to the runtime, rather than to whoever asked.
 
-The core knows one verdict itself: that a message was not for this actor. What the others mean is the floor above's
-business; all that a loop has to see is that they are no reply.
+The core understands one verdict itself: that a message was not for this actor. What the others mean is the floor
+above's business; all that a loop has to see is that they are no reply.
 """
 
 from __future__ import annotations
 
-__all__ = ["UNHANDLED", "Verdict"]
+__all__ = ["Verdict"]
 
 
 class Verdict:
-    """A handler's result that is no reply."""
+    """A handler's result that is no reply; with `unhandled`, the message becomes a dead letter, counted as such."""
 
-    __slots__ = ()
+    __slots__ = ("unhandled",)
 
-
-class _Unhandled(Verdict):
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "UNHANDLED"
-
-
-UNHANDLED = _Unhandled()
-"""The message was not for this actor: it becomes a dead letter, counted as unhandled."""
+    def __init__(self, unhandled: bool = False) -> None:
+        self.unhandled = unhandled

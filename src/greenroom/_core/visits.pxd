@@ -14,7 +14,7 @@ cdef double LINGER, NEVER
 cdef int HELD, ORDERS, RESUME, ROOM, TOUCHED
 cdef int ADRIFT, ENDED
 cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
-cdef object CoroutineType, SUSPENDED, NOTICE, UNHANDLED
+cdef object CoroutineType, SUSPENDED, NOTICE
 
 cdef extern from *:
     """
@@ -60,11 +60,12 @@ cdef class Visits:
     cdef bint _conclude(self, Cell cell, object result) except? False
     @cython.locals(task=HandlerTask)
     cdef bint _go_on(self, Cell cell) except? False
-    @cython.locals(kind=int)
+    @cython.locals(kind=int, verdict=Verdict)
     cdef _settle(self, Cell cell, object result)
     @cython.locals(kind=int)
     cdef _leave_unhandled(self, Cell cell)
     cpdef tuple stash(self)
+    cpdef show(self, object message)
     cpdef let_sender_go(self)
     cdef int _leave(self, Cell cell) except -1
     cdef _come_home(self, Cell cell)

@@ -31,7 +31,7 @@ from greenroom._core.pace import Pace
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.slip import NOTICE, Slip
 from greenroom._core.stepping import SUSPENDED, HandlerTask, Stepper
-from greenroom._core.verdict import UNHANDLED, Verdict
+from greenroom._core.verdict import Verdict
 from greenroom.errors import InternalError, NotAwaited
 from greenroom.exits import ends_system
 
@@ -214,11 +214,8 @@ class Visits:
             return False
         sender = cell.sender_of(lane)
         message = cell.take_from(lane)
-        if cell.alert & (ROOM | TOUCHED) and sender is not NOTICE:
-            if cell.alert & ROOM:
-                self.door.fill_up(cell)
-            if cell.alert & TOUCHED:
-                self.host.touched(cell)
+        if cell.alert & ROOM:
+            self.door.fill_up(cell)
         if isinstance(sender, Slip):
             if sender is NOTICE:
                 self.kind, self.message, self.sender = NOTICED, message, None
@@ -230,6 +227,8 @@ class Visits:
                 return True
         self.kind, self.message, self.sender = MESSAGE, message, sender
         self.lane = lane
+        if cell.alert & TOUCHED:
+            self.host.touched(cell)
         slow_handler = self.hooks.slow_handler
         if slow_handler is None:
             return self._conclude(cell, cell.handler(cell.subject, message))
@@ -253,7 +252,7 @@ class Visits:
                 self.kind = NOTHING
                 self.lane = DATA
                 self.suspended += 1
-                if cell.alert & ORDERS:
+                if cell.alert & ORDERS or task.kind == ORDERED:
                     self.host.suspended(cell)
                 return False
         self._settle(cell, result)
@@ -280,10 +279,11 @@ class Visits:
         """Account for what was in hand, and pass its result on."""
         self.lane = DATA
         if isinstance(result, Verdict):
-            if result is UNHANDLED:
+            verdict: Verdict = result
+            if verdict.unhandled:
                 self._leave_unhandled(cell)
                 return
-            self.host.verdict(cell, result)
+            self.host.verdict(cell, verdict)
             result = None
         kind = self.kind
         self.kind = NOTHING
@@ -306,10 +306,14 @@ class Visits:
         if kind == MESSAGE or kind == NOTICED:  # noqa: SIM109 - a tuple to search in would be an object
             self.host.unhandled(cell, self.message, self.sender)
 
-    def stash(self) -> tuple[object, object]:
-        """Take the message in hand away to be handled later, with its sender; there must be one."""
+    def stash(self) -> tuple[object, object, int]:
+        """Take the message in hand away to be handled later, with its sender and lane; there must be one."""
         self.kind = STASHED
-        return self.message, self.sender
+        return self.message, self.sender, self.lane
+
+    def show(self, message: object) -> None:
+        """What is in hand stands for `message`: that is what a failure, or nobody's handling it, is about."""
+        self.message = message
 
     def _leave(self, cell: Cell) -> None:
         """End a visit: back into the run queue if there is more to do, else idle or suspended."""

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom._core.verdict import UNHANDLED
+from greenroom.actor.behaviors import Behaviors
 
 if TYPE_CHECKING:
     from typing import Generic
@@ -61,7 +61,7 @@ class Actor(_Base[M, R]):
 
     def receive(self, message: M, /) -> R | Coroutine[Any, Any, R] | Behavior | None:
         """Handle one message. Without this method, those marked with `@handles` are asked."""
-        return UNHANDLED  # type: ignore[return-value]
+        return Behaviors.unhandled
 
     def pre_start(self) -> Any:
         """Before the first message. If it raises, the actor was never running."""

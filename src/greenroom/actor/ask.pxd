@@ -4,7 +4,7 @@ from greenroom._core.loop cimport Loop
 from greenroom._core.stepping cimport HandlerTask, Wait
 from greenroom._core.visits cimport Visits
 
-cdef bint COMPILED
+cdef bint COMPILED, EAGER_TASKS
 cdef double LONGEST_DELAY
 cdef int OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef object get_ident
@@ -12,18 +12,26 @@ cdef object get_ident
 @cython.final
 cdef class Question(Wait):
     cdef Loop _loop
-    cdef public Cell target
+    cdef readonly Cell target
     cdef readonly Cell asker
     cdef readonly double timeout
     cdef int _status
     cdef object _value
     cdef object _aio, _future
-    cdef public bint replied, deferred
+    cdef public bint replied
+    cdef readonly bint deferred
+    cdef object _book
+    cdef bint _is_late
     cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
     cpdef tell_future(self, object future, object aio)
     cpdef bint done(self)
     cpdef _give_up(self)
+    @cython.locals(visits=Visits)
+    cdef bint _is_awaited_by_asker(self) except? False
     cdef _leave(self)
+    cdef _close(self, int status, object value)
+    cpdef defer(self, dict book)
+    cpdef hand_to(self, Cell target)
     @cython.locals(question=Question, cell=Cell, asker=Cell, task=HandlerTask)
     cdef tuple _find_cycle(self)
     cpdef end_with(self, object reason)

@@ -17,6 +17,7 @@ followed: waiting for the first of two asks, or in another task, is no deadlock.
 from __future__ import annotations
 
 import asyncio
+import sys
 from _thread import get_ident
 from asyncio import CancelledError
 from collections.abc import Callable, Generator
@@ -30,22 +31,27 @@ from greenroom._core.cell import Cell
 from greenroom._core.loop import Loop
 from greenroom._core.stepping import Wait
 from greenroom._core.timers import LONGEST_DELAY
+from greenroom.clock import ManualClock
 from greenroom.errors import (
     ActorTerminated,
     AlreadyReplied,
     AskDeadlock,
     AskTimeout,
+    BadArgument,
     InvalidDelay,
     MessageDropped,
     Unhandled,
     WaitsForItself,
     WrongThread,
 )
-from greenroom.exits import ExitReason
+from greenroom.exits import SHUTDOWN, ExitReason
 from greenroom.lanes import Lane
 
-__all__ = ["Question", "Reply", "put_question", "wait_for_answer"]
+__all__ = ["Question", "Reply", "put_question", "require_timeout", "wait_for_answer"]
 
+# Since Python 3.12, a task may take its first step inside the handler that makes it.
+EAGER_TASKS = sys.version_info >= (3, 12)
+_PATIENCE = 30.0
 OPEN = 0
 ANSWERED = 1
 FAILED = 2
@@ -55,7 +61,20 @@ GIVEN_UP = 3
 class Question(Wait):
     """What `ask` returns: await it for the reply."""
 
-    __slots__ = ("_aio", "_future", "_loop", "_status", "_value", "asker", "deferred", "replied", "target", "timeout")
+    __slots__ = (
+        "_aio",
+        "_book",
+        "_future",
+        "_is_late",
+        "_loop",
+        "_status",
+        "_value",
+        "asker",
+        "deferred",
+        "replied",
+        "target",
+        "timeout",
+    )
 
     def set_up(self, loop: Loop, target: Cell, asker: Cell | None, timeout: float) -> None:
         """What `__init__` would do; `ask` makes questions without one, as `Loop.spawn` makes cells."""
@@ -74,6 +93,9 @@ class Question(Wait):
         # Whether what the handler returns is no answer any more: it replied itself, or will.
         self.replied = False
         self.deferred = False
+        # Where it is written down as owed, from `defer` until it ends.
+        self._book: Any = None
+        self._is_late = False
 
     def tell_future(self, future: Any, aio: Any) -> None:
         """Let an asker on another thread learn the answer by `future`: one of `aio`'s, or of a plain thread's."""
@@ -89,7 +111,7 @@ class Question(Wait):
         return f"<Asked of {self.target.name()}, {status}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("an ask cannot be pickled: await it, and send its result")
+        raise BadArgument("an ask cannot be pickled: await it, and send its result")
 
     def done(self) -> bool:
         """Whether it has ended, in whichever way."""
@@ -100,37 +122,53 @@ class Question(Wait):
     # A generator: what it returns reaches the asker without a StopIteration, which would cost a fifth of the whole ask
     # (callgrind).
     def __await__(self) -> Generator[Any, None, Any]:
+        if self._aio is not None:
+            # What happens on another thread shows in the future alone.
+            try:
+                return (yield from self._future)
+            except BaseException:
+                self._loop.inbound.call(None, self._give_up)
+                raise
         if self._status == OPEN:
-            visits = self._loop.visits
-            if self._future is None and self.asker is not None and visits.hand is self.asker and self.waiter is None:
-                cycle = self._find_cycle()
-                if cycle is not None:
-                    self._give_up()
-                    raise AskDeadlock(cycle)
-                yield self
-            else:
-                if self._future is None:
-                    self._future = asyncio.get_running_loop().create_future()
-                try:
+            try:
+                if self._future is None and self.waiter is None and self._is_awaited_by_asker():
+                    cycle = self._find_cycle()
+                    if cycle is not None:
+                        self._give_up()
+                        raise AskDeadlock(cycle)
+                    yield self
+                else:
+                    if self._future is None:
+                        self._future = asyncio.get_running_loop().create_future()
                     yield from self._future
-                except BaseException:
-                    self._leave()
-                    raise
+            except BaseException:
+                self._leave()
+                raise
         if self._status == ANSWERED:
             return self._value
         raise self._value
 
+    def _is_awaited_by_asker(self) -> bool:
+        """Whether it is the asker's own handler that awaits, and no task of its making."""
+        visits = self._loop.visits
+        if self.asker is None or visits.hand is not self.asker:
+            return False
+        return not EAGER_TASKS or visits.stepper.is_current()
+
     def _leave(self) -> None:
-        """Whoever awaited it was cancelled, or thrown away: a reply would come too late."""
-        if self._aio is None:
+        """Whoever awaited it was cancelled, or thrown away: a reply comes too late, even one that is here already."""
+        if self._status == OPEN:
             self._give_up()
-        else:
-            self._loop.inbound.call(None, self._give_up)
+        elif self._status == ANSWERED and not self._is_late:
+            self._is_late = True
+            self._loop.host.late_reply(self.target, self._value, self.shown_sender())
 
     def cancel(self, msg: object = None) -> bool:
         """Wait no longer; a reply that still comes is a dead letter. False when it has ended already."""
         if self._status != OPEN:
             return False
+        if self._aio is not None:
+            return bool(self._future.cancel())
         self._give_up()
         self._value = CancelledError() if msg is None else CancelledError(msg)
         self.wake_waiter()
@@ -140,9 +178,15 @@ class Question(Wait):
 
     def _give_up(self) -> None:
         if self._status == OPEN:
-            self._status = GIVEN_UP
-            self._value = CancelledError()
-            self.disarm(self._loop.timers)
+            self._close(GIVEN_UP, CancelledError())
+
+    def _close(self, status: int, value: Any) -> None:
+        self._status = status
+        self._value = value
+        self.disarm(self._loop.timers)
+        if self._book is not None:
+            self._book.pop(self, None)
+            self._book = None
 
     def _find_cycle(self) -> tuple[object, ...] | None:
         """The actors that wait for one another, this question's asker first and last; None if it can be answered."""
@@ -166,7 +210,7 @@ class Question(Wait):
 
     def shown_sender(self) -> object:
         """The ref of the actor that asked, if an actor did."""
-        return None if self.asker is None else self.asker.ref
+        return None if self.asker is None else self.asker.shown()
 
     def settle(self, result: object) -> None:
         """The handler returned: that is the answer, unless it has given one or will."""
@@ -184,12 +228,12 @@ class Question(Wait):
     def discard(self, why: str) -> None:
         """The message was not handled."""
         ref = self.target.shown()
-        if why in ("dropped", "withdrawn"):
-            self.refuse(MessageDropped(ref))
-        elif why == "unhandled":
+        if why == "unhandled":
             self.refuse(Unhandled(ref, self._loop.visits.message))
+        elif why in ("stopped", "loop stopped"):
+            self.refuse(self._terminated(self._loop.host.reason_of(self.target) or SHUTDOWN, None))
         else:
-            self.refuse(self._terminated(self._loop.host.reason_of(self.target) or why, None))
+            self.refuse(MessageDropped(ref))
 
     def end_with(self, reason: ExitReason) -> None:
         """The actor that was to answer has ended."""
@@ -200,20 +244,38 @@ class Question(Wait):
         error.__cause__ = cause
         return error
 
+    def defer(self, book: dict[Any, None]) -> None:
+        """The answer will come later, and is owed until then: it stands in `book`."""
+        self.replied = self.deferred = True
+        if self._status == OPEN:
+            book[self] = None
+            self._book = book
+
+    def hand_to(self, target: Cell) -> None:
+        """Another actor is to answer. If its asker waits, and that one waits for the asker, nobody ever would."""
+        self.target = target
+        if self._status == OPEN and self.waiter is not None:
+            cycle = self._find_cycle()
+            if cycle is not None:
+                self._end(FAILED, AskDeadlock(cycle))
+
     def answer(self, value: object) -> None:
         """End with a reply. When it comes too late it is a dead letter."""
         self.replied = True
-        if self._status != OPEN or (self._future is not None and self._aio is None and self._future.done()):
-            if self._status in (OPEN, GIVEN_UP):
-                self._give_up()
-                self._loop.host.late_reply(self.target, value, self.shown_sender())
-            return
-        self._end(ANSWERED, value)
+        if self._status == OPEN and (self._future is None or self._aio is not None or not self._future.done()):
+            self._end(ANSWERED, value)
+        elif self._status != ANSWERED:
+            self._give_up()
+            self._loop.host.late_reply(self.target, value, self.shown_sender())
 
     def refuse(self, error: BaseException) -> None:
         """End with an exception; nobody is told when the asker has given up."""
         self.replied = True
         if self._status == OPEN:
+            if isinstance(error, StopIteration):  # which no coroutine can raise, and no future hold
+                wrapped = RuntimeError(f"{self.target.name()} raised {error!r}")
+                wrapped.__cause__ = error
+                error = wrapped
             self._end(FAILED, error)
 
     def ring(self, door: Any) -> None:
@@ -222,12 +284,9 @@ class Question(Wait):
             self._end(GIVEN_UP, AskTimeout(self.target.shown(), self.timeout))
 
     def _end(self, status: int, value: Any) -> None:
-        self._status = status
-        self._value = value
-        self.disarm(self._loop.timers)
-        if self.waiter is not None:
-            self.wake_waiter()
-        elif self._future is not None:
+        self._close(status, value)
+        self.wake_waiter()
+        if self._future is not None:
             if self._aio is None:
                 self._tell_future()
             else:
@@ -253,8 +312,8 @@ class Question(Wait):
 
 def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Question:
     """Send `message` to `cell` and return its question. What prevents the sending is raised where it is awaited."""
-    if timeout is not None and not 0.0 <= timeout <= LONGEST_DELAY:
-        raise InvalidDelay("timeout", timeout)
+    if timeout is not None:
+        require_timeout(timeout)
     return _put(cell.loop, cell, Question.__new__(Question), message, timeout, lane)
 
 
@@ -298,44 +357,49 @@ def _send_from_outside(
 
 def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Any:
     """Send `message` and wait for the reply, on a thread that runs no loop."""
-    if timeout is not None and not 0.0 <= timeout <= LONGEST_DELAY:
-        raise InvalidDelay("timeout", timeout)
+    if timeout is not None:
+        require_timeout(timeout)
     loop: Loop = cell.loop
-    if get_ident() == loop.runq.thread:
-        raise WaitsForItself("ask_sync() would wait for the thread it is called on: write `await ref.ask(...)` here")
+    if asyncio._get_running_loop() is not None or get_ident() == loop.runq.thread:
+        raise WaitsForItself("ask_sync() would hold up the loop of this thread: write `await ref.ask(...)` here")
     question = Question.__new__(Question)
     question.set_up(loop, cell, None, -1.0 if timeout is None else timeout)
     future: ThreadFuture[Any] = ThreadFuture()
     question.tell_future(future, None)
-    _send_from_outside(loop, cell, question, message, None, lane)
+    # Time is the system's. But a system whose thread is held up does not come to see that it has passed, so this
+    # thread looks at its own clock too; if the system's is turned by hand, only after a while.
+    _send_from_outside(loop, cell, question, message, timeout, lane)
+    patience = None if timeout is None else timeout + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
     try:
-        return future.result(timeout)
+        return future.result(patience)
     except TimeoutError:
         if future.done():
-            raise  # the handler's own
+            raise  # the handler's own, or the system's
         future.cancel()
         loop.inbound.call(None, question._give_up)
         raise AskTimeout(cell.shown(), timeout or 0.0) from None
 
 
+def require_timeout(timeout: Any) -> None:
+    """Raise unless `timeout` is a number of seconds."""
+    try:
+        valid = 0.0 <= timeout <= LONGEST_DELAY
+    except TypeError:
+        valid = False
+    if not valid:
+        raise InvalidDelay("timeout", timeout)
+
+
 class Reply:
     """A reply to come, from anywhere and by anybody; once."""
 
-    __slots__ = ("_given", "_given_notice", "_loop", "_question", "_send")
+    __slots__ = ("_given", "_loop", "_question", "_send")
 
-    def __init__(
-        self,
-        loop: Loop,
-        question: Question | None,
-        send: Callable[[object], object],
-        given: Callable[[], object] | None = None,
-    ) -> None:
+    def __init__(self, loop: Loop, question: Question | None, send: Callable[[object], object]) -> None:
         self._loop = loop
         self._question = question
         # What a reply to a message that was not asked does.
         self._send = send
-        # Called, on the loop's thread, when the reply has been given.
-        self._given_notice = given
         self._given = False
 
     def send(self, value: object) -> None:
@@ -346,7 +410,7 @@ class Reply:
     def fail(self, exc: BaseException) -> None:
         """Let the asker get `exc`."""
         if not isinstance(exc, BaseException):
-            raise TypeError(f"a reply fails with an exception, not with {exc!r}")
+            raise BadArgument(f"a reply fails with an exception, not with {exc!r}")
         question = self._question
         self._give((lambda: None) if question is None else (lambda: question.refuse(exc)))
 
@@ -355,14 +419,9 @@ class Reply:
             raise AlreadyReplied
         self._given = True
         if get_ident() == self._loop.runq.thread:
-            self._do(action)
+            action()
         else:
-            self._loop.inbound.call(None, lambda: self._do(action))
-
-    def _do(self, action: Callable[[], object]) -> None:
-        action()
-        if self._given_notice is not None:
-            self._given_notice()
+            self._loop.inbound.call(None, action)
 
     def __reduce__(self) -> Any:
-        raise TypeError("a reply cannot be pickled: it belongs to the process of the actor that was asked")
+        raise BadArgument("a reply cannot be pickled: it belongs to the process of the actor that was asked")

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.verdict import UNHANDLED, Verdict
+from greenroom._core.verdict import Verdict
+from greenroom.errors import BadArgument
 
 if TYPE_CHECKING:
     from greenroom.actor.context import Context
@@ -33,7 +34,8 @@ class _Word(Behavior):
 
     __slots__ = ("_name",)
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, unhandled: bool = False) -> None:
+        super().__init__(unhandled)
         self._name = name
 
     def __repr__(self) -> str:
@@ -50,7 +52,8 @@ class Failed(Behavior):
 
     def __init__(self, cause: BaseException) -> None:
         if not isinstance(cause, BaseException):
-            raise TypeError(f"Behaviors.failed() takes the exception that is the cause, not {cause!r}")
+            raise BadArgument(f"Behaviors.failed() takes the exception that is the cause, not {cause!r}")
+        super().__init__()
         self.cause = cause
 
     def __repr__(self) -> str:
@@ -65,7 +68,8 @@ class Receive(Behavior):
     def __init__(self, handler: Callable[..., object], on_signal: Callable[..., object] | None) -> None:
         for given in (handler, on_signal):
             if given is not None and not callable(given):
-                raise TypeError(f"a behavior is made of functions, not of {given!r}")
+                raise BadArgument(f"a behavior is made of functions, not of {given!r}")
+        super().__init__()
         self.handler = handler
         self.on_signal = on_signal
 
@@ -80,7 +84,8 @@ class Setup(Behavior):
 
     def __init__(self, needs: str, make: Callable[..., object], capacity: int | None = None) -> None:
         if not callable(make):
-            raise TypeError(f"Behaviors.{needs}() takes a function that returns a behavior, not {make!r}")
+            raise BadArgument(f"Behaviors.{needs}() takes a function that returns a behavior, not {make!r}")
+        super().__init__()
         self.needs = needs
         self.make = make
         self.capacity = capacity
@@ -95,6 +100,7 @@ class Supervised(Behavior):
     __slots__ = ("behavior", "supervision")
 
     def __init__(self, behavior: Behavior, supervision: object) -> None:
+        super().__init__()
         self.behavior = behavior
         self.supervision = supervision
 
@@ -109,8 +115,7 @@ class Behaviors:
     """Go on as before."""
     stopped: Behavior = _Word("stopped")
     """Stop, after this message."""
-    # What a loop itself understands is no Behavior; to a user it is one like the others.
-    unhandled: Behavior = UNHANDLED  # type: ignore[assignment]
+    unhandled: Behavior = _Word("unhandled", unhandled=True)
     """This message was not for this actor: it becomes a dead letter, and an ask fails at once."""
 
     @staticmethod

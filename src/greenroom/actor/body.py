@@ -53,6 +53,7 @@ class More:
     """What few actors need."""
 
     __slots__ = (
+        "abandoned",
         "behaviors",
         "deadline",
         "deferred",
@@ -61,6 +62,7 @@ class More:
         "history",
         "keyed",
         "log",
+        "never_ran",
         "on_signal",
         "phase",
         "pipes",
@@ -78,6 +80,9 @@ class More:
         self.drain: Any = None
         # How it will have ended, once that is decided.
         self.ending: Any = None
+        # Whether it ended, or will, without ever having been RUNNING; and whether its handler or hook was broken off.
+        self.never_ran = False
+        self.abandoned = False
         # How far its ending has come, as in `ending`.
         self.phase = 0
         # What forces it to end in time.

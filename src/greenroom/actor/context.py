@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.kinds import MESSAGE
@@ -16,9 +17,9 @@ from greenroom.actor.body import Body
 from greenroom.actor.spawning import Spawns
 from greenroom.actor.starting import become, unbecome
 from greenroom.actor.stash import Stash, require_capacity
-from greenroom.actor.timing import KeyedTimers, Quiet
-from greenroom.actor.watch import NO_MESSAGE, unwatch, watch
-from greenroom.errors import NoMessage, WrongThread
+from greenroom.actor.timing import KeyedTimers, Quiet, cell_of, start_timer
+from greenroom.actor.watch import unwatch, watch
+from greenroom.errors import AlreadyReplied, BadArgument, NoMessage, WrongThread
 from greenroom.exits import NORMAL
 from greenroom.lanes import Lane
 
@@ -121,6 +122,7 @@ class Context(Body, Spawns):
         """
         slip = self._require_message("reply()")
         if isinstance(slip, Question):
+            _require_open(slip)
             slip.answer(value)
         else:
             self._reply_by_telling(slip, value)
@@ -130,17 +132,18 @@ class Context(Body, Spawns):
         if isinstance(sender, Address):
             sender.tell(value, sender=self.self)
         else:
-            self.system.dead_letters.publish(value, self.self, None, "nobody to reply to")
+            self.cell.loop.host.publish(value, self.self, None, "nobody to reply to")
 
     def fail_reply(self, exc: BaseException) -> None:
         """Let the asker get `exc`; the actor itself goes on."""
         if not isinstance(exc, BaseException):
-            raise TypeError(f"a reply fails with an exception, not with {exc!r}")
+            raise BadArgument(f"a reply fails with an exception, not with {exc!r}")
         slip = self._require_message("fail_reply()")
         if isinstance(slip, Question):
+            _require_open(slip)
             slip.refuse(exc)
         else:
-            self.system.dead_letters.publish(exc, self.self, None, "nobody to reply to")
+            self.cell.loop.host.publish(exc, self.self, None, "nobody to reply to")
 
     def defer_reply(self) -> Reply:
         """Answer the message in hand later, from anywhere, by `.send(value)` or `.fail(exc)`."""
@@ -148,25 +151,26 @@ class Context(Body, Spawns):
         loop = self.cell.loop
         if not isinstance(slip, Question):
             return Reply(loop, None, lambda value: self._reply_by_telling(slip, value))
-        slip.replied = slip.deferred = True
-        deferred = self.extra().deferred
-        deferred[slip] = None
-        return Reply(loop, slip, lambda value: None, lambda: deferred.pop(slip, None))
+        _require_open(slip)
+        slip.defer(self.extra().deferred)
+        return Reply(loop, slip, lambda value: None)
 
     def forward(self, ref: ActorRef[Any, Any]) -> None:
         """Pass the message in hand on to `ref`, as if its sender had sent it there: `ref` answers if it was asked."""
+        target = cell_of(ref, "forward()")
         slip = self._require_message("forward()")
         visits = self.cell.loop.visits
-        message = visits.message
-        if isinstance(slip, Question):
-            slip.target = ref._cell
-            visits.let_sender_go()
-            try:
-                ref._cell.post(message, slip)
-            except Exception as exc:
-                slip.refuse(exc)
-        else:
-            ref.tell(message, sender=self.sender)
+        message, lane = visits.message, Lane(visits.lane)
+        if not isinstance(slip, Question):
+            target.post(message, self.sender, lane)
+            return
+        _require_open(slip)
+        slip.hand_to(target)
+        visits.let_sender_go()
+        try:
+            target.post(message, slip, lane)
+        except Exception as exc:
+            slip.refuse(exc)
 
     # -- kin
 
@@ -178,34 +182,30 @@ class Context(Body, Spawns):
 
     def stop(self, child: ActorRef[Any, Any] | None = None) -> None:
         """Stop a child, or (without one) the actor itself, after the message in hand."""
-        cell = self.cell if child is None else child._cell
+        cell = self.cell if child is None else cell_of(child, "stop()")
         if child is not None and child.parent != self.self:
-            raise ValueError(f"{child} is no child of {self.self}: use `ref.stop()` for others")
+            raise BadArgument(f"{child} is no child of {self.self}: use `ref.stop()` for others")
         self.cell.loop.host.request_end(cell, NORMAL)
 
-    def watch(self, ref: ActorRef[Any, Any], message: object = NO_MESSAGE) -> None:
+    def watch(self, ref: ActorRef[Any, Any], message: object = None) -> None:
         """Be told when `ref` has ended: by `on_terminated`, or by `message` if one is given."""
-        if not isinstance(ref, Address):
-            raise TypeError(f"an actor watches refs, not {ref!r}")
-        watch(self, ref._cell, message)
+        watch(self, cell_of(ref, "watch()"), message)
 
     def unwatch(self, ref: ActorRef[Any, Any]) -> None:
         """Be told no more, even if it has ended and the notice is queued."""
-        unwatch(self, ref._cell)
+        unwatch(self, cell_of(ref, "unwatch()"))
 
     # -- time
 
     def send_after(self, delay: float, target: ActorRef[Any, Any], message: object) -> Timer:
         """Send `message` to `target` after `delay` seconds, unless this actor ends before."""
-        started: Timer = self.cell.loop.start_timer(delay, target._cell, message, 0.0, False, self.cell)
-        return started
+        return start_timer(self.cell, delay, cell_of(target, "send_after()"), message, None, False)
 
     def send_every(
         self, interval: float, target: ActorRef[Any, Any], message: object, *, fixed_rate: bool = False
     ) -> Timer:
         """Send `message` to `target` every `interval` seconds: after the last was handled, or at a fixed rate."""
-        started: Timer = self.cell.loop.start_timer(interval, target._cell, message, interval, fixed_rate, self.cell)
-        return started
+        return start_timer(self.cell, interval, cell_of(target, "send_every()"), message, interval, fixed_rate)
 
     @property
     def timers(self) -> KeyedTimers:
@@ -219,11 +219,13 @@ class Context(Body, Spawns):
     def set_receive_timeout(self, seconds: float | None) -> None:
         """Get the notice `ReceiveTimeout` whenever no message came for `seconds`; None ends that."""
         more = self.extra()
-        if more.quiet is not None:
-            more.quiet.stop()
-            more.quiet = None
-        if seconds is not None:
-            more.quiet = Quiet(self.cell, seconds)
+        before = more.quiet
+        quiet = None if seconds is None else Quiet(self.cell, seconds)
+        if before is not None:
+            before.stop()
+        more.quiet = quiet
+        if quiet is not None:
+            quiet.begin()
 
     # -- behavior
 
@@ -272,13 +274,27 @@ class Context(Body, Spawns):
         If it raises, `on_error` makes a message of that; without `on_error` the actor fails with it. What is under way
         when the actor ends is cancelled.
         """
+        if not isawaitable(awaitable):
+            raise BadArgument(f"pipe_to_self() takes something to await, not {awaitable!r}")
         if self.cell.loop.visits.stepper.aio is None:
             raise WrongThread("pipe_to_self() of a system that does not run")
         task = asyncio.get_running_loop().create_task(_pipe(self, awaitable, map, on_error))
         pipes = self.extra().pipes
         pipes[task] = None
-        task.add_done_callback(lambda task: pipes.pop(task, None))
+        task.add_done_callback(lambda task: _end_pipe(pipes, task, awaitable))
         return task
+
+
+def _require_open(question: Question) -> None:
+    if question.replied:
+        raise AlreadyReplied
+
+
+def _end_pipe(pipes: dict[Any, None], task: asyncio.Task[None], awaitable: Awaitable[Any]) -> None:
+    pipes.pop(task, None)
+    # One that was cancelled before its first step has left what it was given untouched.
+    if task.cancelled() and iscoroutine(awaitable) and getcoroutinestate(awaitable) == CORO_CREATED:
+        awaitable.close()
 
 
 async def _pipe(
@@ -291,7 +307,10 @@ async def _pipe(
     try:
         result = await awaitable
         message = result if to_message is None else to_message(result)
-    except Exception as exc:
+    except (Exception, asyncio.CancelledError) as exc:
+        me: Any = asyncio.current_task()
+        if isinstance(exc, asyncio.CancelledError) and me.cancelling():
+            raise  # the actor has ended
         if on_error is None:
             ref.fail(exc)
             return

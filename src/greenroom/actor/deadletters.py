@@ -18,6 +18,7 @@ from typing import Any
 
 from greenroom.actor.address import Address
 from greenroom.clock import Clock, MonotonicClock
+from greenroom.errors import BadArgument
 
 __all__ = ["DeadLetter", "DeadLetters"]
 
@@ -48,7 +49,7 @@ class DeadLetters:
         # Invariant: all of these are written under _lock
         self._recent: deque[DeadLetter] = deque(maxlen=capacity)
         self._reasons: dict[str, int] = {}
-        self._subscribers: list[Any] = []
+        self._subscriptions: list[list[Any]] = []
         self._count = 0
         self._period_began = -LOG_PERIOD
         self._logged = 0
@@ -73,14 +74,15 @@ class DeadLetters:
     def subscribe(self, subscriber: Address | Callable[[DeadLetter], object]) -> Callable[[], None]:
         """Tell `subscriber`, a ref or a function, of every dead letter from now on; call the result to end that."""
         if not isinstance(subscriber, Address) and not callable(subscriber):
-            raise TypeError(f"dead letters can be told to a ref or a function, not to {subscriber!r}")
+            raise BadArgument(f"dead letters can be told to a ref or a function, not to {subscriber!r}")
+        subscription = [subscriber]  # of its own, for somebody may subscribe twice
         with self._lock:
-            self._subscribers.append(subscriber)
-        return lambda: self._unsubscribe(subscriber)
+            self._subscriptions = [*self._subscriptions, subscription]
+        return lambda: self._unsubscribe(subscription)
 
-    def _unsubscribe(self, subscriber: object) -> None:
+    def _unsubscribe(self, subscription: list[Any]) -> None:
         with self._lock:
-            self._subscribers = [known for known in self._subscribers if known is not subscriber]
+            self._subscriptions = [known for known in self._subscriptions if known is not subscription]
 
     def publish(self, message: object, sender: object, recipient: object, reason: str) -> None:
         """Take in a message that was not handled."""
@@ -89,16 +91,17 @@ class DeadLetters:
             self._count += 1
             self._recent.append(letter)
             self._reasons[reason] = self._reasons.get(reason, 0) + 1
-            subscribers = self._subscribers
+            subscriptions = self._subscriptions
             line = self._line_for_log(letter)
         if line is not None:
             _log.info("%s", line)
         # A dead letter about a dead letter is told to nobody: that could go on for ever.
-        if subscribers and not isinstance(message, DeadLetter):
-            self._tell(subscribers, letter)
+        if subscriptions and not isinstance(message, DeadLetter):
+            self._tell(subscriptions, letter)
 
-    def _tell(self, subscribers: list[Any], letter: DeadLetter) -> None:
-        for subscriber in subscribers:
+    def _tell(self, subscriptions: list[list[Any]], letter: DeadLetter) -> None:
+        for subscription in subscriptions:
+            subscriber = subscription[0]
             try:
                 if isinstance(subscriber, Address):
                     subscriber.tell(letter)
@@ -106,7 +109,7 @@ class DeadLetters:
                     subscriber(letter)
             except Exception:
                 _log.exception("%r could not be told of a dead letter, and is not told of others", subscriber)
-                self._unsubscribe(subscriber)
+                self._unsubscribe(subscription)
 
     def _line_for_log(self, letter: DeadLetter) -> str | None:
         """What to log: each of the first few of a period, then how many there were when it is over."""

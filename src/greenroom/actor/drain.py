@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom._core.cell import Cell
+from greenroom._core.slip import Slip
 from greenroom.actor.address import Address
 from greenroom.actor.ask import Question
+from greenroom.errors import BadArgument
 
 if TYPE_CHECKING:
     from greenroom.actor.body import More
@@ -35,7 +37,7 @@ class Drain:
     def REDIRECT(ref: ActorRef[Any, Any]) -> Drain:  # noqa: N802 - beside its siblings, which are constants
         """Queued messages go to `ref`, from their own senders; asks are then its to answer."""
         if not isinstance(ref, Address):
-            raise TypeError(f"Drain.REDIRECT() takes the ref to send to, not {ref!r}")
+            raise BadArgument(f"Drain.REDIRECT() takes the ref to send to, not {ref!r}")
         return Drain("REDIRECT", ref)
 
     def __repr__(self) -> str:
@@ -51,7 +53,10 @@ def drain(cell: Cell, more: More | None, why: str) -> None:
     strategy = Drain.DEAD_LETTER if more is None or more.drain is None else more.drain
     if more is not None and more.stash is not None:
         for message, sender in more.stash.give_up():
-            _drain_one(cell, strategy, message, sender, why)
+            if isinstance(sender, Slip) and not sender.live():
+                cell.loop.door.count_withdrawn(cell, sender)
+            else:
+                _drain_one(cell, strategy, message, sender, why)
     door = cell.loop.door
     if strategy is not Drain.DEAD_LETTER:
         while (found := door.take_next(cell)) is not None:
@@ -68,5 +73,5 @@ def _drain_one(cell: Cell, strategy: Drain, message: object, sender: object, why
     else:
         target: Cell = strategy.target._cell
         if isinstance(sender, Question):
-            sender.target = target
+            sender.hand_to(target)
         door.redirect(cell, target, message, sender)

@@ -41,6 +41,8 @@ __all__ = ["GRACE", "Deadline", "close", "end", "end_children"]
 
 _log = logging.getLogger("greenroom")
 
+CREATED = State.CREATED.code
+STARTING = State.STARTING.code
 RUNNING = State.RUNNING.code
 STOPPING = State.STOPPING.code
 # Phases of an ending.
@@ -58,15 +60,11 @@ class Deadline(Alarm):
 
     __slots__ = ("_cell", "cancelled")
 
-    def __init__(self, cell: Cell, seconds: float) -> None:
+    def __init__(self, cell: Cell, seconds: float, cancelled: bool = False) -> None:
         self._cell = cell
         # Whether the handler has been cancelled already, and is abandoned next.
-        self.cancelled = False
-        self.wait(seconds)
-
-    def wait(self, seconds: float) -> None:
-        """Ring in `seconds`."""
-        loop = self._cell.loop
+        self.cancelled = cancelled
+        loop = cell.loop
         self.set_up_alarm(loop.now() + seconds)
         loop.timers.add(self)
         if loop.runq.asleep:
@@ -92,6 +90,8 @@ def end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> Procedur
         more.ending = reason
     gently = more.ending is not KILLED
     was_running = body.state == RUNNING
+    if body.state in (CREATED, STARTING):
+        more.never_ran = True
     if gently:
         life.enter(body, STOPPING)
     cell.close()
@@ -127,23 +127,22 @@ def close(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
 
 def force(life: Lifecycle, cell: Cell, body: Body) -> None:
     """The deadline has passed: cancel the handler, then abandon it; kill the children that it waits for."""
-    deadline = body.extra().deadline
+    more = body.extra()
     if cell.task is not None:
         life.note_forced(cell)
-        if deadline.cancelled:
+        if more.deadline.cancelled:
             _log.warning("%s did not stop though its handler was cancelled: it is abandoned", cell.name())
             life.abandon(cell)
         else:
             _log.warning("%s did not stop in time: its handler is cancelled", cell.name())
-            deadline.cancelled = True
+            more.deadline = Deadline(cell, GRACE, cancelled=True)
             cell.task.cancel()
-            deadline.wait(GRACE)
     elif body.family is not None:
         for child in reversed(body.family.bodies()):
             life.note_forced(child.cell)
             _log.warning("%s did not stop in time, and is killed", child.cell.name())
             life.request_end(child.cell, KILLED)
-        deadline.wait(GRACE)
+        more.deadline = Deadline(cell, GRACE)
 
 
 def let_go(body: Body, more: More) -> None:
@@ -155,12 +154,15 @@ def let_go(body: Body, more: More) -> None:
     for task in pipes:
         task.cancel()
     unwatch_all(body)
+    # What it became may refer to it: without these it is freed at once.
+    more.behaviors.clear()
+    more.on_signal = more.stash = more.keyed = None
 
 
 def tell(more: More, reason: ExitReason) -> None:
     """Step 14, in part: replies it owed fail, and those who await it are told."""
     deferred, more.deferred = more.deferred, {}
-    for question in deferred:
+    for question in list(deferred):
         question.end_with(reason)
     waiters, more.waiters = more.waiters, []
     for waiter in waiters:

@@ -7,7 +7,7 @@
 ...     def note(self, message): return "text"
 >>> dispatch = dispatcher_of(Counter)
 >>> dispatch(Counter(), 7), dispatch(Counter(), True), dispatch(Counter(), b"x"), dispatch(Counter(), 1.5)
-('a number', 'a number', 'text', UNHANDLED)
+('a number', 'a number', 'text', Behaviors.unhandled)
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from greenroom._core.verdict import UNHANDLED
-from greenroom.errors import HandlerConflict
+from greenroom.actor.behaviors import Behaviors
+from greenroom.errors import BadArgument, HandlerConflict
 
 __all__ = ["dispatcher_of", "handles"]
 
@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def handles(*types: type) -> Callable[[F], F]:
     """Let the method handle messages of these types: the exact type first, then its bases in their order."""
     if not types or not all(isinstance(given, type) for given in types):
-        raise TypeError(f"@handles() takes the message types, as in @handles(Deposit, Withdraw); it got {types!r}")
+        raise BadArgument(f"@handles() takes the message types, as in @handles(Deposit, Withdraw); it got {types!r}")
 
     def mark(method: F) -> F:
         method.__greenroom_handles__ = (*getattr(method, "__greenroom_handles__", ()), *types)  # type: ignore[attr-defined]
@@ -46,10 +46,10 @@ def dispatcher_of(actor_class: type) -> Callable[[Any, Any], object] | None:
         method = known.get(kind)
         if method is None:
             if kind in known:
-                return UNHANDLED
+                return Behaviors.unhandled
             method = known[kind] = next((known[base] for base in kind.__mro__ if known.get(base)), None)
             if method is None:
-                return UNHANDLED
+                return Behaviors.unhandled
         return method(actor, message)
 
     return dispatch

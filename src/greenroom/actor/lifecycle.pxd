@@ -29,6 +29,10 @@ cdef class Obituary:
     cdef readonly object reason, name, parent, history
 
 @cython.final
+cdef class Failing:
+    cdef readonly object cause
+
+@cython.final
 cdef class Lifecycle:
     cdef readonly object port
     cdef readonly Loop loop
@@ -40,6 +44,7 @@ cdef class Lifecycle:
     cdef readonly unsigned long long spawned, terminated
     cdef public unsigned long long late_replies
     cdef readonly dict forced
+    cdef readonly object pickled
     cdef object _start_order, _stop_order, _shutdown_order, _kill_order, _close_order
     cpdef serve(self, Loop loop)
     @cython.locals(foreign=bint)

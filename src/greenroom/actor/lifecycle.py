@@ -11,6 +11,7 @@ from _thread import get_ident
 from asyncio import CancelledError
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import ENDED, Cell
@@ -19,7 +20,7 @@ from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom.actor import ending, starting
 from greenroom.actor.behaviors import Behaviors
-from greenroom.actor.body import Body, Family
+from greenroom.actor.body import Body, Family, More
 from greenroom.actor.context import Context
 from greenroom.actor.procedures import begin, call_hook
 from greenroom.actor.ref import ActorRef
@@ -27,8 +28,8 @@ from greenroom.actor.signals import ChildTerminated, ReceiveTimeout, Terminated
 from greenroom.actor.spec import Settings, spec_of
 from greenroom.actor.states import STATES, State
 from greenroom.actor.watch import deliver, tell_watchers
-from greenroom.errors import ActorTerminated, SystemStopped
-from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitReason, ends_system
+from greenroom.errors import ActorTerminated, RefGone, SystemStopped
+from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitKind, ExitReason, ends_system
 from greenroom.lanes import MailboxConfig
 
 __all__ = ["Lifecycle", "Obituary"]
@@ -61,6 +62,18 @@ class Obituary:
         self.history = history
 
 
+class Failing:
+    """The order to fail with `cause`."""
+
+    __slots__ = ("cause",)
+
+    def __init__(self, cause: BaseException) -> None:
+        self.cause = cause
+
+    def __call__(self, cell: Cell) -> None:
+        raise self.cause
+
+
 class Lifecycle:
     """The host of one loop: brings actors up, sees them through, and buries them."""
 
@@ -76,6 +89,7 @@ class Lifecycle:
         "late_replies",
         "loop",
         "mailbox",
+        "pickled",
         "port",
         "root",
         "settings",
@@ -100,6 +114,8 @@ class Lifecycle:
         self.spawned = 0
         self.terminated = 0
         self.late_replies = 0
+        # Cells whose refs were pickled, for as long as anybody has such a ref.
+        self.pickled: WeakValueDictionary[int, Cell] = WeakValueDictionary()
         # The paths of those that had to be forced to end.
         self.forced: dict[str, None] = {}
         # Bound once: an order is then no allocation.
@@ -181,8 +197,8 @@ class Lifecycle:
         body = parent._cell.body
         if not isinstance(body, Body):
             raise ActorTerminated(parent, body.reason)
-        if body.more is not None and body.more.phase == ending.CLOSING:
-            raise ActorTerminated(parent, "its children have ended, and it does")
+        if body.more is not None and body.more.phase in (ending.WAITING, ending.CLOSING):
+            raise ActorTerminated(parent, "its children are being stopped")
         if body.family is None:
             body.family = Family()
         return body.family
@@ -248,9 +264,9 @@ class Lifecycle:
         cell.body.more.quiet.touch()
 
     def suspended(self, cell: Cell) -> None:
-        """A handler suspends while orders wait for its end: they must not wait for ever."""
+        """A handler suspends while orders wait for its end, or an order does: an ending must not wait for ever."""
         body = cell.body
-        if isinstance(body, Body):
+        if isinstance(body, Body) and (cell.orders is not None or (body.more is not None and body.more.phase)):
             self.set_deadline(cell, body)
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
@@ -261,18 +277,25 @@ class Lifecycle:
         if not isinstance(body, Body):
             return
         more = body.extra()
-        if more.ending is not None and (isinstance(cause, CancelledError) or more.phase != ending.NONE):
-            return  # we asked for it: an order to end waits, or its procedure goes on
+        if isinstance(cause, CancelledError) and more.deadline is not None and more.deadline.cancelled:
+            return  # we asked for it: an order to end waits
+        if more.phase != ending.NONE:
+            return  # its ending goes on
         if more.ending is None:
             more.ending = ExitReason.of(cause)
         self._log_failure(cell, body, message, cause)
-        if body.state == STARTING and more.waiters:
+        if body.state == STARTING:
+            more.never_ran = True
             starting.tell_started(more, cause)
-        self.enter(body, FAILED)
+        if body.state != FAILED:
+            self.enter(body, FAILED)
         cell.order(self._stop_order)
 
     def _log_failure(self, cell: Cell, body: Body, message: object, cause: BaseException) -> None:
-        doing = "while it started" if body.state == STARTING else f"on {type(message).__name__}"
+        if isinstance(message, Failing):
+            doing = "as it was told to"
+        else:
+            doing = "while it started" if body.state == STARTING else f"on {type(message).__name__}"
         _log.error("%s failed %s and is stopped", cell.name(), doing, exc_info=cause)
 
     def ref_of(self, cell: Cell) -> object:
@@ -284,17 +307,19 @@ class Lifecycle:
 
     def find(self, cell_id: int, path: str) -> Any:
         """The ref of an actor by its id; for one that is gone, a ref whose messages are dead letters."""
-        cell = self.loop.table.find(cell_id)
+        cell = self.loop.table.find(cell_id) or self.pickled.get(cell_id)
         if cell is not None:
-            return cell.ref
+            return cell.shown()
         ghost = Cell.__new__(Cell)
         ghost.set_up(self.loop, self.loop.runq, None, None, MailboxConfig())
         ghost.id = cell_id
         ghost.close()
         ghost.ending = True
         ghost.ended = ENDED
-        ghost.body = Obituary(NORMAL, path.rpartition("/")[2], None, None)
-        return self._new_ref(ghost, ghost.body.name, None)
+        above, _, name = path.rpartition("/")
+        unknown = ExitReason(ExitKind.PANIC, RefGone(self.port.name, path))
+        ghost.body = Obituary(unknown, name, self.find(0, above) if above else None, None)
+        return self._new_ref(ghost, name, ghost.body.parent)
 
     def reason_of(self, cell: Cell) -> ExitReason | None:
         """How an actor ended, or is about to."""
@@ -311,14 +336,20 @@ class Lifecycle:
 
     def unhandled(self, cell: Cell, message: object, sender: object) -> None:
         """A message was not for its actor."""
-        self.dead_letter(cell, message, sender, "unhandled")
-        if self.loop.hooks.dead_letter is not None:
-            self.loop.hooks.dead_letter(cell.shown(), message, sender, "unhandled")
+        shown = sender.shown_sender() if isinstance(sender, Slip) else sender
+        self.publish(message, shown, cell.shown(), "unhandled")
 
     def late_reply(self, cell: Cell, value: object, asker: object) -> None:
         """An actor answered when nobody waited any more. Any thread."""
         self.late_replies += 1
-        self.port.dead_letters.publish(value, cell.shown(), asker, "late reply")
+        cell.count_aside().late_replies += 1
+        self.publish(value, cell.shown(), asker, "late reply")
+
+    def publish(self, message: object, sender: object, recipient: object, why: str) -> None:
+        """Something that is no message of the ledger, or is counted in another column, is a dead letter."""
+        self.port.dead_letters.publish(message, sender, recipient, why)
+        if self.loop.hooks.dead_letter is not None:
+            self.loop.hooks.dead_letter(recipient, message, sender, why)
 
     def dropped(self, cell: Cell, message: object, sender: object, lane: object) -> None:
         """A message was dropped by the overflow policy: that is counted, and observers are told."""
@@ -341,19 +372,23 @@ class Lifecycle:
         else:
             cell.order(self._stop_order if reason is NORMAL else self._shutdown_order)
         if cell.task is not None:
-            self.set_deadline(cell, body)
-            deadline = body.extra().deadline
-            if reason is KILLED and not deadline.cancelled:
-                deadline.cancelled = True
-                cell.task.cancel()
+            if reason is not KILLED:
+                self.set_deadline(cell, body)
+            else:
+                self._cancel_handler(cell, body.extra())
+
+    def _cancel_handler(self, cell: Cell, more: More) -> None:
+        """Cancel what is suspended, once; it is abandoned if it has not ended a while later."""
+        if more.deadline is None or not more.deadline.cancelled:
+            if more.deadline is not None:
+                more.deadline.disarm(self.loop.timers)
+            more.deadline = ending.Deadline(cell, ending.GRACE, cancelled=True)
+            cell.task.cancel()
 
     def request_failure(self, cell: Cell, cause: BaseException) -> None:
         """Let an actor fail, after the message in hand. From any thread."""
 
-        def fail(cell: Cell) -> None:
-            raise cause
-
-        cell.order(fail)
+        cell.order(Failing(cause))
 
     def request_end_in_order(self, cell: Cell) -> None:
         """Tell an actor to end when it has handled what is queued now. From any thread."""
@@ -377,7 +412,7 @@ class Lifecycle:
                 body.state = STOPPING
             self.finish(cell, body, reason)
             return None
-        return begin(ending.end(self, cell, body, reason))
+        return begin(ending.end(self, cell, body, reason), body)
 
     def _is_plain(self, body: Body) -> bool:
         """Whether nothing of the actor has to run at its end."""
@@ -387,10 +422,12 @@ class Lifecycle:
 
     def _close(self, cell: Cell) -> Any:
         body = cell.body
-        return begin(ending.close(self, cell, body)) if isinstance(body, Body) else None
+        return begin(ending.close(self, cell, body), body) if isinstance(body, Body) else None
 
     def finish(self, cell: Cell, body: Body, reason: ExitReason) -> None:
         """Steps 9 to 15 of an ending."""
+        if cell.body is not body:
+            return  # it has been forced to end meanwhile
         ref = cell.ref
         more = body.more
         if body.state == STOPPING:
@@ -401,9 +438,10 @@ class Lifecycle:
         parent = ref._parent
         family = self.top if parent is None else parent._cell.body.family
         family.remove(body, ref._name)
+        # Before its messages go, so that whoever is told of them can be told how it ended.
+        cell.body = Obituary(reason, ref._name, parent, None if more is None else more.history)
         self.loop.retire(cell, "stopped")
         self.enter(body, TERMINATED)
-        cell.body = Obituary(reason, ref._name, parent, None if more is None else more.history)
         # What kept one another alive lets go: an ended actor is freed at once, not by the garbage collector.
         cell.subject = cell.handler = cell.ref = cell.context = None
         self.terminated += 1
@@ -456,6 +494,7 @@ class Lifecycle:
         body = cell.body
         was_message = cell.task.kind == MESSAGE
         body.extra().ending = KILLED
+        body.more.abandoned = True
         self.loop.visits.abandon(cell)
         cell.idle = True
         if was_message:

@@ -26,23 +26,29 @@ _log = logging.getLogger("greenroom")
 Procedure = Generator[Awaitable[Any], Any, Any]
 
 
-def begin(procedure: Procedure) -> Coroutine[Any, Any, Any] | Any:
-    """Run `procedure` as far as it goes without waiting: its result, or a coroutine that is the rest of it."""
+def begin(procedure: Procedure, ending: Body | None = None) -> Coroutine[Any, Any, Any] | Any:
+    """Run `procedure` as far as it goes without waiting: its result, or a coroutine that is the rest of it.
+
+    If it is the `ending` of an actor, even a hook that raises GeneratorExit does not break it off: only when the actor
+    was abandoned does that mean what it says.
+    """
     try:
         awaitable = next(procedure)
     except StopIteration as stop:
         return stop.value
-    return _go_on(procedure, awaitable)
+    return _go_on(procedure, awaitable, ending)
 
 
-async def _go_on(procedure: Procedure, awaitable: Awaitable[Any]) -> Any:
+async def _go_on(procedure: Procedure, awaitable: Awaitable[Any], ending: Body | None) -> Any:
     while True:
         try:
             try:
                 result = await awaitable
             except GeneratorExit:
-                procedure.close()
-                raise
+                if ending is None or ending.extra().abandoned:
+                    procedure.close()
+                    raise
+                awaitable = procedure.throw(RuntimeError("the hook raised GeneratorExit"))
             except BaseException as exc:
                 awaitable = procedure.throw(exc)
             else:
@@ -87,7 +93,7 @@ def attempt_hook(body: Body, name: str, signal: Signal, *arguments: object) -> P
     except (Exception, CancelledError):
         _log.exception("%s of %s raised; it ends all the same", name, body.cell.name())
     except BaseException as exc:
-        if isinstance(exc, GeneratorExit):
+        if isinstance(exc, GeneratorExit) and body.extra().abandoned:
             raise
         _log.exception("%s of %s raised; it ends all the same", name, body.cell.name())
         if ends_system(exc):

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from _thread import get_ident
 from collections.abc import Callable, Mapping
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from greenroom._core.cell import Cell
 from greenroom._core.door import Waiter
-from greenroom._core.timers import LONGEST_DELAY, Alarm
+from greenroom._core.timers import Alarm
 from greenroom.actor.address import Address, lend_methods
-from greenroom.actor.ask import Question
+from greenroom.actor.ask import Question, require_timeout
 from greenroom.actor.body import Body
 from greenroom.actor.registry import resolve
 from greenroom.actor.states import STATES, State
 from greenroom.actor.waiter import inspect_actor, on_loop, wait_for_end, wait_for_start
-from greenroom.errors import InvalidDelay, MailboxFull, SendTimeout
+from greenroom.errors import BadArgument, SendTimeout
 from greenroom.exits import KILLED, NORMAL, ExitReason
 from greenroom.lanes import Lane
 
@@ -82,6 +83,9 @@ class ActorRef(Address, Generic[M, R]):
 
         @overload  # type: ignore[override]
         def ask(self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[T]: ...
+        # Without this one, mypy would take an ask of the wrong type for one of any.
+        @overload
+        def ask(self, message: Request[Any], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[object]: ...
         @overload
         def ask(self, message: M, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[R]: ...
         def ask(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -93,10 +97,16 @@ class ActorRef(Address, Generic[M, R]):
         @overload  # type: ignore[override]
         def ask_sync(self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> T: ...
         @overload
+        def ask_sync(self, message: Request[Any], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> object: ...
+        @overload
         def ask_sync(self, message: M, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> R: ...
         def ask_sync(self, message: Any, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Any:
             """Send a message and block until its reply comes: for plain threads, refused on a loop's own."""
             ...
+
+    else:
+        # Where `ActorRef[str]` is enough: TypeVars have no defaults at run time yet.
+        __class_getitem__ = classmethod(GenericAlias)
 
     # -- who it is
 
@@ -150,23 +160,23 @@ class ActorRef(Address, Generic[M, R]):
         return f"<ActorRef {self.path} of {self._cell.loop.host.port.name}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return resolve, (self._cell.loop.host.port.token, self._cell.id, self.path)
+        life = self._cell.loop.host
+        life.pickled[self._cell.id] = self._cell
+        return resolve, (life.port.token, self._cell.id, self.path)
 
     # -- sending with backpressure
 
     async def send(self, message: M, *, lane: Lane = _DATA, timeout: float | None = None) -> None:
         """Like `tell`, but wait for room, in order of arrival. `SendTimeout` gives the message back."""
-        if timeout is not None and not 0.0 <= timeout <= LONGEST_DELAY:
-            raise InvalidDelay("timeout", timeout)
+        if timeout is not None:
+            require_timeout(timeout)
         cell = self._cell
-        own_thread = get_ident() == cell.runq.thread
-        sender = cell.runq.speaker if own_thread else None
-        if not (own_thread and cell.loop.door.is_awaited(cell, lane)):
-            try:
+        sender = None
+        if not cell.is_foreign():
+            sender = cell.runq.speaker
+            if cell.loop.door.has_room(cell, lane):
                 cell.accept(message, sender, lane)
                 return
-            except MailboxFull:
-                pass
         await _wait_for_room(cell, message, sender, Lane(lane), timeout)
 
     # -- its life
@@ -185,7 +195,7 @@ class ActorRef(Address, Generic[M, R]):
     def fail(self, cause: BaseException) -> None:
         """Have it fail with `cause` after the message in hand, as if its handler had raised it. From any thread."""
         if not isinstance(cause, BaseException):
-            raise TypeError(f"an actor fails with an exception, not with {cause!r}")
+            raise BadArgument(f"an actor fails with an exception, not with {cause!r}")
         self._cell.loop.host.request_failure(self._cell, cause)
 
     async def started(self) -> None:

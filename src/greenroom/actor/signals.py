@@ -85,5 +85,5 @@ class ChildTerminated(Signal):
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiveTimeout(Signal):
-    """No message came for as long as `set_receive_timeout` said."""
+class ReceiveTimeout:
+    """A notice, handled like a message: no message came for as long as `set_receive_timeout` said."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from greenroom.lanes import MailboxConfig
 
     P = ParamSpec("P")
-    M = TypeVar("M")
-    R = TypeVar("R")
+    M = TypeVar("M", default=Any)
+    R = TypeVar("R", default=Any)
 
 __all__ = ["Spawns"]
 

@@ -166,7 +166,9 @@ def _require_signature(actor_class: type, name: str, arguments: tuple[str, ...] 
         signature = inspect.signature(getattr(actor_class, name))
     except (TypeError, ValueError):
         return  # a builtin, or a compiled function that does not tell
-    given = wanted if isinstance(method, staticmethod | classmethod) else ("self", *wanted)
+    # A handler is called as a plain function, with its actor first; hooks are called as methods.
+    bound = isinstance(method, staticmethod | classmethod) and name != "receive"
+    given = wanted if bound else ("self", *wanted)
     try:
         signature.bind(*given)
     except TypeError:

@@ -83,6 +83,11 @@ def part_of(body: Body, behavior: Any) -> Part:
             behavior = behavior.behavior
         else:
             behavior = _set_up(body, behavior)
+            if isawaitable(behavior):
+                _close(behavior)
+                raise NotAnActor(
+                    "a behavior is set up at once, not by an `async def`: what takes time is its own message"
+                )
     if isinstance(behavior, Receive):
         return Part(behavior.handler, body, behavior.on_signal)
     if isinstance(behavior, Behavior) or not callable(behavior):

@@ -26,7 +26,7 @@ class Stash:
 
     def __init__(self, cell: Cell, capacity: int = DEFAULT_CAPACITY) -> None:
         self._cell = cell
-        self._entries: deque[tuple[object, object]] = deque()
+        self._entries: deque[tuple[object, object, int]] = deque()
         self.capacity = require_capacity(capacity)
 
     def __len__(self) -> int:
@@ -49,12 +49,15 @@ class Stash:
         """Queue everything that was put aside, in its order, ahead of what is queued; how many messages that were."""
         count = len(self._entries)
         while self._entries:
-            self._cell.loop.door.take_back(self._cell, *self._entries.pop())
+            # Out only when it is in again: a mailbox with priorities asks for its key, and that may raise.
+            message, sender, lane = self._entries[-1]
+            self._cell.loop.door.take_back(self._cell, message, sender, lane)
+            self._entries.pop()
         return count
 
     def give_up(self) -> list[tuple[object, object]]:
         """Hand out everything, for good."""
-        entries = list(self._entries)
+        entries = [(message, sender) for message, sender, _ in self._entries]
         self._entries.clear()
         self._cell.loop.door.count_stashed(self._cell, -len(entries))
         return entries

@@ -10,9 +10,9 @@ from greenroom._core.cell import Cell
 from greenroom._core.timers import LONGEST_DELAY, Alarm, Timer
 from greenroom.actor.address import Address
 from greenroom.actor.signals import ReceiveTimeout
-from greenroom.errors import InvalidDelay
+from greenroom.errors import BadArgument, InvalidDelay
 
-__all__ = ["KeyedTimers", "Quiet"]
+__all__ = ["KeyedTimers", "Quiet", "cell_of", "start_timer"]
 
 
 class KeyedTimers:
@@ -38,10 +38,8 @@ class KeyedTimers:
 
         A tick of the timer that had this key before is not delivered any more, even if it is queued.
         """
-        to = self._cell if target is None else _cell_of(target)
-        started: Timer = self._cell.loop.start_timer(
-            delay, to, message, 0.0 if every is None else every, fixed_rate, self._cell
-        )
+        to = self._cell if target is None else cell_of(target, "timers.start()")
+        started = start_timer(self._cell, delay, to, message, every, fixed_rate)
         self.cancel(key)
         self._timers[key] = started
         return started
@@ -67,10 +65,24 @@ class KeyedTimers:
         return [key for key, timer in self._timers.items() if timer.active]
 
 
-def _cell_of(target: object) -> Cell:
+def cell_of(target: object, what: str) -> Cell:
+    """The cell of a ref, or an error that says what was given to `what` instead."""
     if not isinstance(target, Address):
-        raise TypeError(f"a timer sends to a ref, not to {target!r}")
+        raise BadArgument(f"{what} takes the ref of an actor, not {target!r}")
     return target._cell
+
+
+def start_timer(
+    owner: Cell, delay: float, target: Cell, message: object, every: float | None, fixed_rate: bool
+) -> Timer:
+    """A timer that ends with `owner`; `every` is None for one tick."""
+    for what, value in (("delay", delay), ("interval", 1.0 if every is None else every)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidDelay(what, value)
+    if every is not None and every <= 0.0:
+        raise InvalidDelay("interval", every)
+    started: Timer = owner.loop.start_timer(delay, target, message, 0.0 if every is None else every, fixed_rate, owner)
+    return started
 
 
 class Quiet(Alarm):
@@ -80,14 +92,18 @@ class Quiet(Alarm):
 
     __slots__ = ("_cell", "_last", "_queued", "seconds")
 
-    def __init__(self, cell: Cell, seconds: float) -> None:
-        if not 0.0 < seconds <= LONGEST_DELAY:
-            raise InvalidDelay("seconds", seconds)
+    def __init__(self, cell: Cell, seconds: Any) -> None:
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.0 < seconds <= LONGEST_DELAY:
+            raise InvalidDelay("seconds", seconds, "must be a number of seconds above zero, or None for no timeout")
         self._cell = cell
         self.seconds = seconds
         self._queued = False
-        self._last = cell.loop.now()
-        cell.alert |= TOUCHED
+        self._last = 0.0
+
+    def begin(self) -> None:
+        """Begin to wait."""
+        self._last = self._cell.loop.now()
+        self._cell.alert |= TOUCHED
         self._wait_from(self._last)
 
     def touch(self) -> None:

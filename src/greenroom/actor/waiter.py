@@ -6,12 +6,13 @@ import asyncio
 from _thread import get_ident
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from inspect import isawaitable
 from typing import Any
 
 from greenroom._core.cell import Cell
 from greenroom.actor.actor import Actor
 from greenroom.actor.body import Body
-from greenroom.actor.procedures import actor_of
+from greenroom.actor.procedures import Procedure, actor_of, begin
 from greenroom.actor.states import State
 from greenroom.errors import ActorTerminated
 from greenroom.exits import ExitReason
@@ -92,7 +93,11 @@ async def wait_for_start(cell: Cell) -> None:
         waiter.end(None, ActorTerminated(cell.shown(), reason) if reason.cause is None else reason.cause)
 
     waiter = LifeWaiter(ended, for_start=True)
-    await waiter.wait(cell, lambda body: None if body.state in _NOT_YET_RUNNING else waiter.end(None))
+    await waiter.wait(cell, lambda body: waiter.end(None) if _has_run(body) else None)
+
+
+def _has_run(body: Body) -> bool:
+    return body.state not in _NOT_YET_RUNNING and (body.more is None or not body.more.never_ran)
 
 
 async def wait_for_end(cell: Cell) -> ExitReason:
@@ -104,13 +109,14 @@ async def wait_for_end(cell: Cell) -> ExitReason:
 async def inspect_actor(cell: Cell, items: tuple[str, ...]) -> Mapping[str, Any]:
     """What the actor of `cell` says of itself; its code runs on its own loop, between two messages."""
 
-    def look(cell: Cell) -> None:
-        actor = actor_of(cell.body)
+    def look(body: Body) -> Procedure:
+        actor = actor_of(body)
         try:
-            waiter.end(actor.inspect(*items) if isinstance(actor, Actor) else {})
+            seen = actor.inspect(*items) if isinstance(actor, Actor) else {}
+            waiter.end((yield seen) if isawaitable(seen) else seen)
         except Exception as exc:
             waiter.end(None, exc)
 
     waiter = LifeWaiter(lambda waiter, reason: waiter.end(None, ActorTerminated(cell.shown(), reason)))
-    seen: Mapping[str, Any] = await waiter.wait(cell, lambda body: cell.order(look))
+    seen: Mapping[str, Any] = await waiter.wait(cell, lambda body: cell.order(lambda cell: begin(look(body))))
     return seen

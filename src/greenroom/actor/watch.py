@@ -10,22 +10,20 @@ from __future__ import annotations
 from typing import Any
 
 from greenroom._core.cell import Cell
-from greenroom._core.verdict import UNHANDLED, Verdict
+from greenroom._core.verdict import Verdict
 from greenroom.actor.actor import Actor
 from greenroom.actor.body import Body
 from greenroom.actor.procedures import Procedure, actor_of, begin, call_hook
 from greenroom.actor.signals import Terminated
 from greenroom.actor.spec import blueprint_of
-from greenroom.errors import DeathPact
+from greenroom.errors import ActorTerminated, DeathPact
 from greenroom.exits import ExitReason
 
-__all__ = ["NO_MESSAGE", "deliver", "tell_watchers", "unwatch", "unwatch_all", "watch"]
-
-NO_MESSAGE = object()
+__all__ = ["deliver", "tell_watchers", "unwatch", "unwatch_all", "watch"]
 
 
 class Watch:
-    """One watch: what to send when it ends, and the notice, once that is on its way."""
+    """One watch: what to send when it ends, if not None, and the notice, once that is on its way."""
 
     __slots__ = ("message", "notice")
 
@@ -36,6 +34,8 @@ class Watch:
 
 def watch(body: Body, target: Cell, message: object) -> None:
     """Let `body` be told when `target` has ended; at once if it has. Watching again changes only the message."""
+    if body.cell.body is not body:
+        raise ActorTerminated(body.cell.shown(), body.cell.body.reason)
     watching = body.extra().watching
     known = watching.get(target)
     if known is not None and known.notice is None:
@@ -87,7 +87,8 @@ def deliver(body: Body, notice: Terminated) -> Any:
     if watch is None or watch.notice is not notice:
         return None
     del watching[target]
-    if watch.message is not NO_MESSAGE:
+    if watch.message is not None:
+        body.cell.loop.visits.show(watch.message)
         return body.cell.handler(body.cell.subject, watch.message)
     return begin(_hand_over(body, notice))
 
@@ -104,4 +105,4 @@ def _is_taken(body: Body, result: object) -> bool:
     actor = actor_of(body)
     if isinstance(actor, Actor) and "on_terminated" in blueprint_of(type(actor)).hooks:
         return True
-    return isinstance(result, Verdict) and result is not UNHANDLED
+    return isinstance(result, Verdict) and not result.unhandled

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -103,9 +104,10 @@ class SystemConfig:
         """Read `[tool.greenroom]` of a TOML file, or `[greenroom]`, or (without either) the whole file."""
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, tomllib.TOMLDecodeError) as exc:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
             raise ConfigError("path", str(path), f"cannot be read as TOML: {exc}") from exc
-        section = content.get("tool", {}).get("greenroom", content.get("greenroom"))
+        tools = content.get("tool", {})
+        section = (tools if isinstance(tools, Mapping) else {}).get("greenroom", content.get("greenroom"))
         if section is None:
             section = {} if "tool" in content or "project" in content else content
         return cls.from_mapping(section)
@@ -157,7 +159,7 @@ def _require_seconds(name: str, value: object) -> None:
 
 
 def _require_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= sys.maxsize:
         raise ConfigError(name, value, "must be a whole number, zero or more")
 
 

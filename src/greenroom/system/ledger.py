@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from greenroom._core.counts import Counts
+from greenroom._core.cell import Cell
+from greenroom._core.counts import Counts, count_cell
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "ledger_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +66,8 @@ class Ledger:
     def __str__(self) -> str:
         columns = [f"{one.name} {getattr(self, one.name):,}" for one in fields(self) if getattr(self, one.name)]
         return ", ".join(columns) if columns else "no messages"
+
+
+def ledger_of(cell: Cell) -> Ledger:
+    """The ledger of one actor, living or ended."""
+    return Ledger.of(count_cell(cell), 0 if cell.tally is None else cell.tally.late_replies)

@@ -12,8 +12,8 @@ __all__ = ["Observer", "Observers"]
 class Observer(Protocol):
     """Something with one or more of these methods; those it lacks are not called, and cost nothing.
 
-    They are called on the system's own thread, in the middle of things: be quick. One that raises is logged and
-    removed.
+    They are called in the middle of things, on the system's own thread (`mailbox_full` and `message_dropped` on the
+    sender's): be quick. One that raises is logged and removed.
     """
 
     def actor_started(self, ref: Any) -> None:

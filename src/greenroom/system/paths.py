@@ -6,6 +6,7 @@ from typing import Any
 
 from greenroom._core.loop import Loop
 from greenroom.actor.body import Family
+from greenroom.errors import BadArgument
 
 __all__ = ["find_by_name"]
 
@@ -16,7 +17,7 @@ def find_by_name(loop: Loop, top: Family, wanted: str | int) -> Any:
         cell = loop.table.find(wanted)
         return None if cell is None else cell.ref
     if not isinstance(wanted, str):
-        raise TypeError(f"actors are found by name, path or id, not by {wanted!r}")
+        raise BadArgument(f"actors are found by name, path or id, not by {wanted!r}")
     family: Family | None = top
     found: Any = None
     for name in wanted.removeprefix("/").split("/"):

@@ -155,6 +155,7 @@ class Shutdown:
             if self.phase == Phase.STOPPING and body.state > 0:
                 self._life.note_forced(cell)
             if cell.task is not None:
+                body.extra().abandoned = True
                 self._life.loop.visits.abandon(cell)
             cell.close()
             drain(cell, body.more, "stopped")

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from greenroom._core.counts import count_cell
 from greenroom.actor.body import Body, Family
 from greenroom.actor.ref import ActorRef
 from greenroom.actor.states import STATES
 from greenroom.lanes import Lane
-from greenroom.system.ledger import Ledger
+from greenroom.system.ledger import Ledger, ledger_of
 
 __all__ = ["ActorSnapshot", "SystemSnapshot", "draw", "snapshots_of"]
 
@@ -89,7 +88,7 @@ def _snapshot_of(body: Body, children: list[Body]) -> ActorSnapshot:
         stashed=0 if cell.tally is None else cell.tally.stashed,
         busy=cell.loop.visits.in_hand(cell) > 0,
         watchers=0 if body.watchers is None else len(body.watchers),
-        ledger=Ledger.of(count_cell(cell)),
+        ledger=ledger_of(cell),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future as ThreadFuture
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from greenroom._core.counts import count_cell, count_loop
+from greenroom._core.counts import count_loop
 from greenroom._core.hooks import Hooks
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
@@ -20,6 +20,7 @@ from greenroom.actor.lifecycle import Lifecycle
 from greenroom.actor.registry import enrol
 from greenroom.actor.spawner import Spawner
 from greenroom.actor.spawning import Spawns
+from greenroom.actor.timing import cell_of
 from greenroom.clock import Clock, Random
 from greenroom.errors import (
     ConfigError,
@@ -35,7 +36,7 @@ from greenroom.errors import (
 from greenroom.exits import ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.system.config import SystemConfig
-from greenroom.system.ledger import Ledger
+from greenroom.system.ledger import Ledger, ledger_of
 from greenroom.system.observers import Observers
 from greenroom.system.paths import find_by_name
 from greenroom.system.shutdown import Phase, Shutdown, ShutdownReport
@@ -159,6 +160,8 @@ class ActorSystem(Spawns, Spawner):
 
     def run(self) -> None:
         """Run on this thread, until the system is stopped: by `stop()`, by its root's end, by Ctrl-C."""
+        if asyncio._get_running_loop() is not None:
+            raise WaitsForItself("run() would hold up the asyncio loop of this thread: use `async with` here")
 
         async def main() -> None:
             self._start()
@@ -278,9 +281,9 @@ class ActorSystem(Spawns, Spawner):
         """What became of every message, in this system or (given its ref) of one actor, even after its end."""
         if ref is None:
             return self.call("ledger()", lambda: Ledger.of(count_loop(self._loop), self._life.late_replies))
-        if ref._cell.loop is not self._loop:
+        if cell_of(ref, "ledger()").loop is not self._loop:
             raise WrongLoop(ref)
-        return self.call("ledger()", lambda: Ledger.of(count_cell(ref._cell)))
+        return self.call("ledger()", lambda: ledger_of(ref._cell))
 
     def tree(self) -> str:
         """The actors as a tree, in plain text."""

@@ -1,0 +1,342 @@
+"""`Actor`: what a user's class may look like, and when each part of it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    ChildTerminated,
+    ExitKind,
+    PostStart,
+    PostStop,
+    PreStart,
+    PreStop,
+    Signal,
+    State,
+    Terminated,
+)
+from tests.actor.diaries import AsyncDiary, Child, Diary, flavours
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+
+@flavours
+def test_the_hooks_run_in_the_order_of_a_life(play: Play, diary: type[Diary]) -> None:  # M3
+    notes: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(diary, notes)
+        assert notes == []  # J4: nothing of the actor runs inside spawn
+        assert await ref.ask("hello") == "hello"
+        ref.stop()
+        assert (await ref.terminated()).kind is ExitKind.NORMAL
+
+    play(program)
+    assert notes == ["pre_start", "post_start", "hello", "pre_stop", "post_stop"]
+
+
+def test_nothing_of_an_actor_runs_inside_spawn(play: Play) -> None:  # J4
+    made: list[str] = []
+
+    class Eager(Actor[str, None]):
+        def __init__(self) -> None:
+            made.append("constructor")
+
+        def pre_start(self) -> None:
+            made.append("pre_start")
+
+        def receive(self, message: str) -> None: ...
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Eager)
+        assert made == []
+        states = [ref.state]
+        assert ref.is_alive
+        await ref.started()
+        assert made == ["constructor", "pre_start"]
+        assert [*states, ref.state] == [State.CREATED, State.RUNNING]
+
+    play(program)
+
+
+@flavours
+def test_no_message_is_handled_before_pre_start_is_done(play: Play, diary: type[Diary]) -> None:  # case 54
+    notes: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(diary, notes)
+        ref << 1 << 2 << 3
+        await system.settle()
+        assert notes == ["pre_start", "post_start", 1, 2, 3]
+
+    play(program)
+
+
+def test_the_context_is_there_from_pre_start_on_and_is_the_same_all_along(play: Play) -> None:
+    seen: list[Any] = []
+
+    class Curious(Actor[str, None]):
+        def pre_start(self) -> None:
+            seen.append(self.ctx.self)
+
+        def receive(self, message: str) -> None:
+            seen.append(self.ctx.self)
+
+        def post_stop(self) -> None:
+            seen.append(self.ctx.self)
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Curious)
+        await ref.ask("x")
+        ref.stop()
+        await ref.terminated()
+        assert seen == [ref, ref, ref]
+
+    play(program)
+
+
+@flavours
+@pytest.mark.parametrize("value", ["text", None, 0, False, [], ("a", 1)])
+def test_what_receive_returns_answers_an_ask_none_too(play: Play, diary: type[Diary], value: Any) -> None:
+    async def program(system: ActorSystem) -> None:
+        assert await system.spawn(diary, []).ask(value) == value
+
+    play(program)
+
+
+def test_a_handler_may_return_an_exception_as_a_plain_value(play: Play) -> None:
+    def handler(ctx: object, message: Exception) -> Exception:
+        return message
+
+    async def program(system: ActorSystem) -> None:
+        error = ValueError("a value like any other")
+        assert await system.spawn(handler).ask(error) is error
+
+    play(program)
+
+
+def test_a_sync_handler_may_return_the_coroutine_of_another_method(play: Play) -> None:
+    class Delegating(Actor[str, str]):
+        def receive(self, message: str) -> Any:
+            return self.later(message)
+
+        async def later(self, message: str) -> str:
+            await asyncio.sleep(0)
+            return message.upper()
+
+    async def program(system: ActorSystem) -> None:
+        assert await system.spawn(Delegating).ask("x") == "X"
+
+    play(program)
+
+
+def test_one_message_at_a_time_though_the_handler_is_suspended(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        begun, gate = asyncio.Event(), asyncio.Event()
+        running: list[int] = []
+
+        class Slow(Actor[int, int]):
+            async def receive(self, message: int) -> int:
+                running.append(message)
+                begun.set()
+                await gate.wait()
+                assert running.pop() == message
+                return len(running)
+
+        ref = system.spawn(Slow)
+        asks = [ref.ask(number) for number in range(5)]
+        await begun.wait()
+        assert running == [0]
+        gate.set()
+        assert [await asked for asked in asks] == [0] * 5
+
+    play(program)
+
+
+@dataclass
+class Tally(Actor[int, int]):
+    """A dataclass compares by value, and so cannot be hashed; an actor it can be."""
+
+    total: int = 0
+
+    def receive(self, message: int) -> int:
+        self.total += message
+        return self.total
+
+
+class Slotted(Actor[int, int]):
+    __slots__ = ("total",)
+
+    def __init__(self, total: int = 0) -> None:
+        self.total = total
+
+    def receive(self, message: int) -> int:
+        self.total += message
+        return self.total
+
+
+class Falsy(Actor[int, int]):
+    """Empty, false and not to be compared: the runtime never looks at any of that."""
+
+    total = 0
+
+    def receive(self, message: int) -> int:
+        self.total += message
+        return self.total
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __len__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("an actor is never compared")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("kind", [Tally, Slotted, Falsy])
+def test_an_actor_may_be_any_kind_of_class(play: Play, kind: type[Actor[int, int]]) -> None:
+    async def program(system: ActorSystem) -> None:
+        first, second = system.spawn(kind), system.spawn(kind)
+        assert await first.ask(2) == 2
+        assert await first.ask(3) == 5
+        assert await second.ask(7) == 7  # each has a state of its own
+        first.stop()
+        await first.terminated()
+
+    play(program)
+
+
+def test_hooks_and_handler_are_inherited_and_super_works(play: Play) -> None:
+    notes: list[Any] = []
+
+    class Grandchild(AsyncDiary):
+        async def pre_start(self) -> None:
+            await super().pre_start()
+            self.note("more")
+
+    async def program(system: ActorSystem) -> None:
+        assert await system.spawn(Grandchild, notes).ask("x") == "x"
+
+    play(program)
+    assert notes[:4] == ["pre_start", "more", "post_start", "x"]
+
+
+@pytest.mark.parametrize("suspends", [False, True])
+def test_on_signal_gets_every_signal_after_its_hook(play: Play, suspends: bool) -> None:
+    notes: list[Any] = []
+
+    class Listener(Diary):
+        def on_signal(self, signal: Signal) -> Any:
+            return self.hear_later(signal) if suspends else self.notes.append(type(signal))
+
+        async def hear_later(self, signal: Signal) -> None:
+            await asyncio.sleep(0)
+            self.notes.append(type(signal))
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Listener, notes)
+        child = await ref.ask("bear")
+        await ref.ask(child)
+        child.stop()
+        await child.terminated()
+        await system.settle()
+        ref.stop()
+        await ref.terminated()
+
+    play(program)
+    heard = [note for note in notes if note != "bear" and not isinstance(note, ActorRef)]
+    assert heard[:4] == ["pre_start", PreStart, "post_start", PostStart]
+    assert heard[-4:] == ["pre_stop", PreStop, "post_stop", PostStop]
+    middle = heard[4:-4]
+    assert sorted(middle, key=str) == sorted(
+        ["on_terminated", Terminated, "on_child_terminated", ChildTerminated], key=str
+    )
+    assert middle.index(Terminated) == middle.index("on_terminated") + 1
+    assert middle.index(ChildTerminated) == middle.index("on_child_terminated") + 1
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind", "failed"),
+    [("stop", ExitKind.NORMAL, False), ("kill", ExitKind.KILLED, False), ("fail", ExitKind.FAIL, True)],
+)
+def test_a_parent_is_told_how_its_child_ended(play: Play, ending: str, kind: ExitKind, failed: bool) -> None:
+    error = ValueError("child")
+
+    class Parent(Actor[str, Any]):
+        def pre_start(self) -> None:
+            self.child = self.ctx.spawn(Child)
+            self.told: list[Any] = []
+
+        def receive(self, message: str) -> Any:
+            return self.child if message == "child" else self.told
+
+        def on_child_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+            self.told.append((ref, cause))
+
+        def on_signal(self, signal: Signal) -> None:
+            if isinstance(signal, ChildTerminated):
+                self.told.append(signal.reason.kind)
+
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(Parent)
+        child = await parent.ask("child")
+        if ending == "stop":
+            child.stop()
+        elif ending == "kill":
+            child.kill()
+        else:
+            child.fail(error)
+        await child.terminated()
+        assert await parent.ask("told") == [(child, error if failed else None), kind]
+        assert parent.is_alive  # a failed child does not take its parent along
+
+    play(program)
+
+
+class Shown(Actor[str, None]):
+    def receive(self, message: str) -> None: ...
+
+    def inspect(self, *items: str) -> Mapping[str, Any]:
+        everything = {"depth": 3, "name": self.ctx.name}
+        return {item: everything[item] for item in items} if items else everything
+
+
+class ShownLater(Shown):
+    async def inspect(self, *items: str) -> Mapping[str, Any]:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return super().inspect(*items)
+
+
+@pytest.mark.parametrize("kind", [Shown, ShownLater])
+def test_inspect_shows_all_or_what_was_asked_for(play: Play, kind: type[Shown]) -> None:
+    """The hooks of an actor may be `def` or `async def`."""
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(kind, name="shown")
+        assert await ref.inspect() == {"depth": 3, "name": "shown"}
+        assert await ref.inspect("depth") == {"depth": 3}
+        with pytest.raises(KeyError, match="nothing"):
+            await ref.inspect("nothing")
+        assert ref.is_alive
+
+    play(program)
+
+
+def test_an_actor_that_says_nothing_of_itself_shows_nothing(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        assert await system.spawn(Child).inspect("anything") == {}
+        assert await system.spawn(lambda ctx, message: None).inspect() == {}
+
+    play(program)

@@ -1,0 +1,308 @@
+"""Actors written as functions: how they begin, and how they hear of signals (M4, M13)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import (
+    ActorSystem,
+    Behavior,
+    Behaviors,
+    ChildTerminated,
+    Context,
+    DeathPact,
+    ExitKind,
+    ManualClock,
+    PostStart,
+    PostStop,
+    PreStart,
+    PreStop,
+    Signal,
+    Terminated,
+)
+from greenroom.errors import NotAnActor, StashFull
+from greenroom.testing import TestProbe
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+
+def sync_says(result: Any) -> Callable[[Context, Any], Any]:
+    def handler(ctx: Context, message: Any) -> Any:
+        return result
+
+    return handler
+
+
+def test_setup_begins_with_what_it_returns_and_runs_when_the_actor_starts(play: Play) -> None:  # M4: deferred setup
+    made: list[str] = []
+
+    def begin(ctx: Context) -> Behavior:
+        made.append(ctx.name)
+        return Behaviors.receive(sync_says(ctx.self))
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.setup(begin), name="late")
+        assert made == []
+        assert await ref.ask("who") == ref
+        assert made == ["late"]
+        again = system.spawn(Behaviors.setup(begin), name="again")  # one value, many actors
+        assert await again.ask("who") == again
+
+    play(program)
+
+
+def test_setup_may_be_nested(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(
+            Behaviors.setup(
+                lambda ctx: Behaviors.with_timers(
+                    lambda timers: Behaviors.with_stash(2, lambda stash: Behaviors.receive(sync_says((timers, stash))))
+                )
+            )
+        )
+        timers, stash = await ref.ask("x")
+        assert stash.capacity == 2
+        assert timers.active == []
+
+    play(program)
+
+
+def test_a_setup_that_raises_fails_the_start(play: Play) -> None:
+    def begin(ctx: Context) -> Behavior:
+        raise LookupError("no such thing")
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.setup(begin))
+        with pytest.raises(LookupError, match="no such thing"):
+            await ref.started()
+        assert (await ref.terminated()).kind is ExitKind.FAIL
+
+    play(program)
+
+
+@pytest.mark.parametrize("returned", [None, 3, "text", Behaviors.same])
+def test_a_setup_that_returns_no_behavior_says_what_to_return(play: Play, returned: Any) -> None:  # J9
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.setup(lambda ctx: returned))
+        with pytest.raises(NotAnActor) as caught:
+            await ref.started()
+        assert caught.value.code == "not_an_actor"
+        assert "Behaviors.receive" in str(caught.value)
+
+    play(program)
+
+
+def test_a_setup_that_would_have_to_be_awaited_is_refused(  # J9
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def begin(ctx: Context) -> Behavior:
+        return Behaviors.receive(sync_says(1))
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.setup(begin))  # type: ignore[arg-type]
+        with pytest.raises(NotAnActor) as caught:
+            await ref.started()
+        assert "async" in str(caught.value)
+
+    play(program)
+    caplog.clear()  # of the last traceback that knows the coroutine
+    gc.collect()  # it was closed, or would complain now
+
+
+def test_with_timers_gives_the_actors_keyed_timers(play: Play) -> None:
+    clock = ManualClock()
+
+    def begin(timers: Any) -> Behavior:
+        timers.start("tick", 1.0, "tick", every=1.0)
+        heard: list[str] = []
+
+        def handler(ctx: Context, message: str) -> Any:
+            if message == "tick":
+                heard.append(message)
+                return None
+            if message == "cancel":
+                return timers.cancel("tick")
+            return list(heard)
+
+        return Behaviors.receive(handler)
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.with_timers(begin))
+        await ref.started()
+        await clock.advance(3.5)
+        assert await ref.ask("heard") == ["tick"] * 3
+        assert await ref.ask("cancel") is True
+        await clock.advance(5.0)
+        assert await ref.ask("heard") == ["tick"] * 3
+
+    play(program, clock=clock)
+
+
+def test_with_stash_puts_messages_aside_until_they_are_wanted(play: Play) -> None:  # case 51
+    def begin(stash: Any) -> Behavior:
+        def closed(ctx: Context, message: Any) -> Any:
+            if message == "open":
+                assert len(stash) == 2
+                stash.unstash_all()
+                return Behaviors.receive(opened)
+            ctx.stash()
+            return None
+
+        def opened(ctx: Context, message: Any) -> Any:
+            return f"served {message}"
+
+        return Behaviors.receive(closed)
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.with_stash(2, begin))
+        asks = [ref.ask(1), ref.ask(2), ref.ask("open"), ref.ask(3)]
+        assert [await asked for asked in asks] == ["served 1", "served 2", None, "served 3"]
+
+    play(program)
+
+
+def test_a_full_stash_is_an_error_and_nothing_is_lost(play: Play) -> None:  # case 51
+    def begin(stash: Any) -> Behavior:
+        def handler(ctx: Context, message: Any) -> Any:
+            try:
+                ctx.stash()
+            except StashFull as exc:
+                return exc
+            return None
+
+        return Behaviors.receive(handler)
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.with_stash(2, begin))
+        ref << 1 << 2
+        error = await ref.ask(3)
+        assert (error.code, error.ref, error.capacity) == ("stash_full", ref, 2)
+        assert str(ref) in str(error)
+        assert "unstash" in str(error)
+        assert ref.is_alive
+        ref.stop()
+        await ref.terminated()
+        assert [letter.message for letter in system.dead_letters.recent()] == [1, 2]
+
+    play(program)
+
+
+@pytest.mark.parametrize("capacity", [0, -1, 1.5, "3", True, None])
+def test_a_stash_of_no_size_fails_the_start_or_is_refused(play: Play, capacity: Any) -> None:  # J9
+    async def program(system: ActorSystem) -> None:
+        with pytest.raises(ValueError, match="capacity") as caught:
+            await system.spawn(Behaviors.with_stash(capacity, lambda stash: Behaviors.receive(sync_says(1)))).started()
+        assert caught.value.code == "config"  # type: ignore[attr-defined]
+
+    play(program)
+
+
+# Signals of functional actors
+
+
+@pytest.mark.parametrize("suspends", [False, True])
+def test_on_signal_of_a_functional_actor_gets_the_signals_of_its_life(play: Play, suspends: bool) -> None:
+    heard: list[Any] = []
+
+    async def hear_later(ctx: Context, signal: Signal) -> None:
+        await asyncio.sleep(0)
+        heard.append(type(signal))
+
+    def hear(ctx: Context, signal: Signal) -> None:
+        heard.append(type(signal))
+
+    def handler(ctx: Context, message: Any) -> Any:
+        heard.append(message)
+        if message == "bear":
+            return ctx.spawn(sync_says(Behaviors.stopped))
+        return None
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.receive(handler, on_signal=hear_later if suspends else hear))
+        child = await ref.ask("bear")
+        child.tell("end")
+        await child.terminated()
+        await system.settle()
+        ref.stop()
+        await ref.terminated()
+
+    play(program)
+    assert heard == [PreStart, PostStart, "bear", ChildTerminated, PreStop, PostStop]
+
+
+@pytest.mark.parametrize("answer", ["same", "stopped", None])
+def test_a_functional_actor_says_by_on_signal_what_a_watched_ones_end_means(play: Play, answer: str | None) -> None:
+    """Without anything to say it is a death pact (M8)."""
+
+    def on_signal(ctx: Context, signal: Signal) -> Any:
+        return getattr(Behaviors, answer or "") if isinstance(signal, Terminated) else None
+
+    async def program(system: ActorSystem) -> None:
+        target = system.spawn(sync_says(1))
+
+        def begin(ctx: Context) -> Behavior:
+            ctx.watch(target)
+            return Behaviors.receive(sync_says(1), on_signal=None if answer is None else on_signal)
+
+        ref = system.spawn(Behaviors.setup(begin))
+        await ref.started()
+        target.stop()
+        await target.terminated()
+        await system.settle()
+        if answer == "same":
+            assert await ref.ask("x") == 1
+        else:
+            reason = await ref.terminated()
+            assert reason.kind is (ExitKind.NORMAL if answer == "stopped" else ExitKind.FAIL)
+            if answer is None:
+                assert isinstance(reason.cause, DeathPact)
+
+    play(program)
+
+
+@pytest.mark.parametrize("suspends", [False, True])
+def test_an_on_signal_that_raises_at_the_start_fails_it(play: Play, suspends: bool) -> None:
+    def on_signal(ctx: Context, signal: Signal) -> Any:
+        if isinstance(signal, PreStart):
+            return later() if suspends else now()
+        return None
+
+    def now() -> None:
+        raise LookupError("at start")
+
+    async def later() -> None:
+        await asyncio.sleep(0)
+        now()
+
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        ref = system.spawn(Behaviors.receive(sync_says(1), on_signal=on_signal))
+        await probe.watch(ref)
+        with pytest.raises(LookupError, match="at start"):
+            await ref.started()
+        await probe.expect_terminated(ref)
+
+    play(program)
+
+
+def test_a_new_behavior_brings_its_own_on_signal(play: Play) -> None:
+    heard: list[str] = []
+
+    def hear(name: str) -> Callable[[Context, Signal], None]:
+        return lambda ctx, signal: heard.append(f"{name} {type(signal).__name__}")
+
+    async def program(system: ActorSystem) -> None:
+        second = Behaviors.receive(sync_says(2), on_signal=hear("second"))
+        ref = system.spawn(Behaviors.receive(sync_says(second), on_signal=hear("first")))
+        await ref.ask("change")
+        ref.stop()
+        await ref.terminated()
+
+    play(program)
+    assert heard == ["first PreStart", "first PostStart", "second PreStop", "second PostStop"]

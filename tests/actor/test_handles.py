@@ -1,0 +1,306 @@
+"""`@handles`: dispatch by message type, exact first and then by the message's bases."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import Actor, ActorSystem, Behaviors, Context, Request, Terminated, handles
+from greenroom.errors import HandlerConflict, NotAnActor, Unhandled
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+
+class Event: ...
+
+
+class Click(Event): ...
+
+
+class DoubleClick(Click): ...
+
+
+class Printable: ...
+
+
+class Both(Printable, Click): ...
+
+
+class Get(Request[int]): ...
+
+
+class Desk(Actor[Any, Any]):
+    @handles(Event)
+    def event(self, message: Event) -> str:
+        return "event"
+
+    @handles(Click)
+    async def click(self, message: Click) -> str:
+        await asyncio.sleep(0)
+        return "click"
+
+    @handles(Printable)
+    def printable(self, message: Printable) -> str:
+        return "printable"
+
+    @handles(int, str)
+    def scalar(self, message: int | str) -> str:
+        return "scalar"
+
+    @handles(Get)
+    def get(self, message: Get) -> int:
+        return 7
+
+
+@pytest.mark.parametrize(
+    ("message", "answer"),
+    [
+        (Event(), "event"),
+        (Click(), "click"),
+        (DoubleClick(), "click"),  # the nearest base
+        (Both(), "printable"),  # the order of its bases
+        (1, "scalar"),
+        ("x", "scalar"),
+        (True, "scalar"),  # bool is an int
+        (Get(), 7),
+    ],
+)
+def test_a_message_goes_to_the_method_of_its_type_or_of_its_nearest_base(play: Play, message: Any, answer: Any) -> None:
+    async def program(system: ActorSystem) -> None:
+        desk = system.spawn(Desk)
+        assert await desk.ask(message) == answer
+        assert await desk.ask(message) == answer  # found again
+
+    play(program)
+
+
+@pytest.mark.parametrize("message", [1.5, b"x", None, object(), Exception("x"), Desk, int])
+def test_an_unhandled_type_goes_to_dead_letters_and_fails_an_ask_at_once(play: Play, message: Any) -> None:  # case 25
+    async def program(system: ActorSystem) -> None:
+        desk = system.spawn(Desk, name="desk")
+        desk.tell(message)
+        with pytest.raises(Unhandled) as caught:
+            await desk.ask(message, timeout=None)
+        error = caught.value
+        assert (error.code, error.ref, error.message) == ("unhandled", desk, message)
+        assert "/desk" in str(error)
+        assert f"@handles({type(message).__name__})" in str(error)
+        letters = system.dead_letters.recent()
+        assert [letter.message for letter in letters] == [message, message]
+        assert {letter.reason for letter in letters} == {"unhandled"}
+        assert {letter.recipient for letter in letters} == {desk}
+        assert system.ledger(desk).unhandled == 2
+        assert desk.is_alive  # and it goes on
+        assert await desk.ask(1) == "scalar"
+
+    play(program)
+
+
+def test_an_unhandled_message_shows_who_sent_it(play: Play) -> None:
+    def sender(ctx: Context, message: Any) -> None:
+        message.tell(1.5)
+
+    async def program(system: ActorSystem) -> None:
+        desk, other = system.spawn(Desk), system.spawn(sender)
+        other.tell(desk)
+        await system.settle()
+        (letter,) = system.dead_letters.recent()
+        assert letter.sender == other
+
+    play(program)
+
+
+def test_a_handler_for_object_takes_what_no_other_does(play: Play) -> None:
+    class CatchAll(Desk):
+        @handles(object)
+        def rest(self, message: object) -> str:
+            return "rest"
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(CatchAll)
+        assert [await ref.ask(message) for message in (1.5, None, 3, Click())] == ["rest", "rest", "scalar", "click"]
+
+    play(program)
+
+
+def test_a_subclass_adds_handlers_and_overrides_by_name_and_by_type(play: Play) -> None:
+    class Extended(Desk):
+        @handles(float)
+        def number(self, message: float) -> str:
+            return "float"
+
+        def event(self, message: Event) -> str:  # not marked again: it stays the method for Event
+            return f"new {super().event(message)}"
+
+        @handles(int)
+        def whole(self, message: int) -> str:  # another name: it takes the type over
+            return "whole"
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Extended)
+        answers = [await ref.ask(message) for message in (1.5, Event(), 3, "x", Click())]
+        assert answers == ["float", "new event", "whole", "scalar", "click"]
+        base = system.spawn(Desk)  # the base is as it was
+        assert [await base.ask(message) for message in (Event(), 3)] == ["event", "scalar"]
+        with pytest.raises(Unhandled):
+            await base.ask(1.5)
+
+    play(program)
+
+
+def test_handlers_may_come_from_mixins(play: Play) -> None:
+    class Mixin:
+        @handles(bytes)
+        def raw(self, message: bytes) -> str:
+            return "raw"
+
+    class Mixed(Mixin, Desk): ...
+
+    class OnlyMixed(Mixin, Actor[bytes, str]): ...
+
+    async def program(system: ActorSystem) -> None:
+        assert await system.spawn(Mixed).ask(b"x") == "raw"
+        assert await system.spawn(OnlyMixed).ask(b"x") == "raw"
+
+    play(program)
+
+
+def test_two_methods_of_one_class_for_one_type_are_refused_by_name(play: Play) -> None:  # J9
+    class Torn(Actor[Any, Any]):
+        @handles(int)
+        def first(self, message: int) -> None: ...
+
+        @handles(str, int)
+        def second(self, message: int | str) -> None: ...
+
+    async def program(system: ActorSystem) -> None:
+        with pytest.raises(HandlerConflict) as caught:
+            system.spawn(Torn)
+        error = caught.value
+        assert error.code == "handler_conflict"
+        assert error.message_type is int
+        assert isinstance(error, TypeError)
+        for word in ("Torn", "first", "second", "int", "leave it to one"):
+            assert word in str(error)
+        assert system.actors() == []
+
+    play(program)
+
+
+def test_a_type_named_twice_on_one_method_is_no_conflict(play: Play) -> None:
+    class Twice(Actor[Any, Any]):
+        @handles(str)
+        @handles(int)
+        def both(self, message: int | str) -> str:
+            return type(message).__name__
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Twice)
+        assert [await ref.ask(1), await ref.ask("x")] == ["int", "str"]
+
+    play(program)
+
+
+@pytest.mark.parametrize("types", [(), (3,), (int, "str"), (int | str,), ([int],)])
+def test_handles_without_types_says_how_it_is_written(types: Any) -> None:  # J9
+    with pytest.raises(TypeError, match=r"@handles\(Deposit, Withdraw\)"):
+        handles(*types)
+
+
+def test_a_bare_handles_says_how_it_is_written() -> None:  # J9
+    with pytest.raises(TypeError, match=r"@handles\(Deposit, Withdraw\)"):
+
+        @handles  # type: ignore[arg-type]
+        def method(self: object, message: int) -> None: ...
+
+
+def test_a_class_with_neither_receive_nor_handles_is_refused(play: Play) -> None:  # J9
+    class Mute(Actor[Any, Any]):
+        def pre_start(self) -> None: ...
+
+    async def program(system: ActorSystem) -> None:
+        with pytest.raises(NotAnActor) as caught:
+            system.spawn(Mute)
+        assert caught.value.code == "not_an_actor"
+        for word in ("Mute", "receive", "@handles"):
+            assert word in str(caught.value)
+        assert system.actors() == []
+
+    play(program)
+
+
+def test_a_receive_of_its_own_comes_before_marked_methods(play: Play) -> None:
+    class Own(Desk):
+        def receive(self, message: Any) -> str:
+            return "receive"
+
+    async def program(system: ActorSystem) -> None:
+        assert await system.spawn(Own).ask(1) == "receive"
+
+    play(program)
+
+
+@pytest.mark.parametrize("suspends", [False, True])
+def test_a_marked_method_may_return_a_behavior(play: Play, suspends: bool) -> None:  # J3
+    class Door(Actor[Any, Any]):
+        @handles(int)
+        def number(self, message: int) -> Any:
+            return self.later() if suspends else Behaviors.unhandled
+
+        async def later(self) -> Any:
+            await asyncio.sleep(0)
+            return Behaviors.unhandled
+
+        @handles(str)
+        def text(self, message: str) -> Any:
+            return Behaviors.stopped
+
+    async def program(system: ActorSystem) -> None:
+        door = system.spawn(Door)
+        with pytest.raises(Unhandled):
+            await door.ask(1)
+        assert await door.ask("close") is None
+        await door.terminated()
+
+    play(program)
+
+
+def test_a_watchs_message_is_dispatched_by_its_type(play: Play) -> None:
+    """Notices reach `receive`; a `Terminated` goes to `on_terminated` instead."""
+
+    class Watcher(Actor[Any, Any]):
+        heard: Any = None
+
+        @handles(Event)
+        def event(self, message: Event) -> None:
+            self.heard = message
+
+        @handles(Terminated)
+        def never(self, message: Terminated) -> None:
+            self.heard = "a Terminated"
+
+        @handles(str)
+        def ask_for(self, message: str) -> Any:
+            return self.heard
+
+        @handles(Printable)
+        def begin(self, message: Any) -> None:
+            self.ctx.watch(message.ref, message.notice)
+
+    class Begin(Printable):
+        ref: Any
+        notice: Any
+
+    async def program(system: ActorSystem) -> None:
+        desk, watcher = system.spawn(Desk), system.spawn(Watcher)
+        begin = Begin()
+        begin.ref, begin.notice = desk, Click()
+        await watcher.ask(begin)
+        desk.stop()
+        await desk.terminated()
+        assert await watcher.ask("heard") is begin.notice
+
+    play(program)

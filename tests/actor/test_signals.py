@@ -1,0 +1,152 @@
+"""Signals: values that say what happens in actors' lives."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import greenroom
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    ChildTerminated,
+    Context,
+    DeathPact,
+    ExitKind,
+    PostRestart,
+    PostStart,
+    PostStop,
+    PreRestart,
+    PreStart,
+    PreStop,
+    ReceiveTimeout,
+    Signal,
+    Terminated,
+)
+from greenroom.testing import TestProbe
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+PLAIN: list[type[Any]] = [PreStart, PostStart, PreStop, PostStop, PostRestart]
+ALL = [*PLAIN, PreRestart, Terminated, ChildTerminated]
+
+
+@pytest.mark.parametrize("signal", PLAIN)
+def test_a_plain_signal_is_a_value(signal: type[Any]) -> None:
+    assert signal() == signal()
+    assert hash(signal()) == hash(signal())
+    assert repr(signal()) == f"{signal.__name__}()"
+    assert pickle.loads(pickle.dumps(signal())) == signal()
+
+
+def test_signals_of_different_kinds_differ() -> None:
+    assert len({signal() for signal in PLAIN}) == len(PLAIN)
+
+
+@pytest.mark.parametrize("signal", ALL)
+def test_every_signal_is_a_signal_public_and_frozen(signal: type[Any]) -> None:
+    assert issubclass(signal, Signal)
+    assert getattr(greenroom, signal.__name__) is signal
+    made = signal(*[None for _ in dataclasses.fields(signal)])
+    with pytest.raises((dataclasses.FrozenInstanceError, AttributeError, TypeError)):
+        made.anything = 1
+
+
+class Target(Actor[Any, Any]):
+    def receive(self, message: Any) -> Any:
+        raise message
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"), [("stop", ExitKind.NORMAL), ("kill", ExitKind.KILLED), ("raise", ExitKind.FAIL)]
+)
+def test_terminated_says_who_ended_and_how(play: Play, ending: str, kind: ExitKind) -> None:  # M8
+    error = ValueError("x")
+    heard: list[Any] = []
+
+    class Watcher(Actor[ActorRef[Any, Any], None]):
+        def receive(self, message: ActorRef[Any, Any]) -> None:
+            self.ctx.watch(message)
+
+        def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+            heard.append((ref, cause))
+
+        def on_signal(self, signal: Signal) -> None:
+            if isinstance(signal, Terminated):
+                heard.append(signal)
+
+    async def program(system: ActorSystem) -> None:
+        target, watcher = system.spawn(Target), system.spawn(Watcher)
+        await watcher.ask(target)
+        if ending == "raise":
+            target.tell(error)
+        else:
+            getattr(target, ending)()
+        await target.terminated()
+        await system.settle()
+        cause = error if ending == "raise" else None
+        told, signal = heard
+        assert told == (target, cause)
+        assert (signal.ref, signal.cause, signal.reason.kind) == (target, cause, kind)
+        assert signal.reason.cause is cause
+        heard.clear()
+
+    play(program)
+
+
+@pytest.mark.parametrize("suspends", [False, True])
+def test_a_watched_end_that_nobody_takes_is_a_death_pact(play: Play, suspends: bool) -> None:  # M8, J9
+    def sync_watcher(ctx: Context, message: ActorRef[Any, Any]) -> None:
+        ctx.watch(message)
+
+    async def async_watcher(ctx: Context, message: ActorRef[Any, Any]) -> None:
+        ctx.watch(message)
+
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        target = system.spawn(Target, name="target")
+        watcher = system.spawn(async_watcher if suspends else sync_watcher, name="watcher")
+        await probe.watch(watcher)
+        await watcher.ask(target)
+        target.tell(ValueError("x"))
+        notice = await probe.expect_terminated(watcher)
+        error = notice.cause
+        assert isinstance(error, DeathPact)
+        assert (error.code, error.ref, error.ended) == ("death_pact", watcher, target)
+        assert isinstance(error.__cause__, ValueError)
+        for word in ("/watcher", "/target", "on_terminated", "unwatch"):
+            assert word in str(error)
+
+    play(program)
+
+
+def test_a_signal_sent_by_hand_is_a_message_like_any_other(play: Play) -> None:
+    """Nobody can make an actor believe that another has ended: what is told goes to `receive`."""
+
+    class Watcher(Actor[Any, Any]):
+        def receive(self, message: Any) -> str:
+            return f"message {type(message).__name__}"
+
+        def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+            raise AssertionError("nobody ended")
+
+        def post_stop(self) -> None:
+            stopped.append(True)
+
+    stopped: list[bool] = []
+
+    async def program(system: ActorSystem) -> None:
+        watcher, target = system.spawn(Watcher), system.spawn(Target)
+        forged = Terminated(target, None, greenroom.ExitReason(ExitKind.NORMAL))
+        assert await watcher.ask(forged) == "message Terminated"
+        assert await watcher.ask(PostStop()) == "message PostStop"
+        assert await watcher.ask(ReceiveTimeout()) == "message ReceiveTimeout"
+        assert stopped == []
+        assert system.ledger(watcher).handled == 3
+
+    play(program)

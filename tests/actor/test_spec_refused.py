@@ -1,0 +1,266 @@
+"""What may not be spawned, and what each wrong thing is told: its name, and the remedy (J9)."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import Actor, ActorSystem, Behaviors, Context, ExitKind, props
+from greenroom.errors import GreenroomError, NotAnActor
+from greenroom.testing import TestProbe
+from tests.actor.greeters import Demanding, Greeter, handler, three
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+
+class Mute(Actor[Any, Any]): ...
+
+
+class NoMethod(Actor[Any, Any]):
+    receive = None  # type: ignore[assignment]
+
+
+class NoMessage(Actor[Any, Any]):
+    def receive(self) -> None: ...  # type: ignore[override]
+
+
+class TwoMessages(Actor[Any, Any]):
+    def receive(self, message: Any, other: Any) -> None: ...  # type: ignore[override]
+
+
+class Plain:
+    def receive(self, message: Any) -> None: ...
+
+
+any_three: Any = three
+
+REFUSED: list[Any] = [
+    pytest.param(lambda: Greeter("hi"), ["Greeter", "instance", "pass the class and its arguments"], id="instance"),
+    pytest.param(lambda: props(Greeter("hi")), ["Greeter", "instance", "pass the class"], id="instance-props"),  # type: ignore[arg-type]
+    pytest.param(lambda: Mute, ["Mute", "receive", "@handles"], id="mute"),
+    pytest.param(lambda: Actor, ["Actor", "receive"], id="the base itself"),
+    pytest.param(lambda: NoMethod, ["NoMethod.receive", "method that takes the message"], id="no method"),
+    pytest.param(lambda: NoMessage, ["NoMessage.receive", "message"], id="no message"),
+    pytest.param(lambda: TwoMessages, ["TwoMessages.receive", "message"], id="two messages"),
+    pytest.param(lambda: Plain, ["Plain", "Actor"], id="plain class"),
+    pytest.param(lambda: Plain(), ["Plain", "Actor"], id="plain object"),
+    pytest.param(lambda: None, ["None", "Actor"], id="None"),
+    pytest.param(lambda: 42, ["42", "Actor"], id="number"),
+    pytest.param(lambda: "Greeter", ["'Greeter'", "Actor"], id="text"),
+    pytest.param(lambda: lambda message: None, ["(ctx, message)", "1 argument"], id="one argument"),
+    pytest.param(lambda: three, ["three", "(ctx, message)", "3 arguments"], id="three arguments"),
+    pytest.param(lambda: functools.partial(any_three, 1, 2), ["(ctx, message)"], id="partial of a handler"),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), REFUSED)
+@pytest.mark.parametrize("place", ["system", "context"])
+def test_it_is_refused_by_spawn_with_a_remedy(
+    play: Play, given: Callable[[], Any], words: list[str], place: str
+) -> None:  # J9
+    def parent(ctx: Context, message: str) -> Any:
+        try:
+            return ctx.spawn(given())
+        except Exception as exc:
+            return exc
+
+    async def program(system: ActorSystem) -> None:
+        if place == "system":
+            with pytest.raises(NotAnActor) as caught:
+                system.spawn(given(), name="wanted")
+            error: Any = caught.value
+            assert system.actors() == []
+        else:
+            owner = system.spawn(parent)
+            error = await owner.ask("spawn")
+            assert system.actors() == [owner]
+        assert isinstance(error, NotAnActor)
+        assert isinstance(error, TypeError)
+        assert error.code == "not_an_actor"
+        for word in words:
+            assert word in str(error)
+        system.spawn(Greeter, name="wanted")  # the name was not kept
+
+    play(program)
+
+
+@pytest.mark.parametrize(
+    ("factory", "args", "words"),
+    [
+        (props(Greeter, "hi"), ("again",), ["props(Greeter, 'hi')", "arguments already"]),
+        (Behaviors.receive(handler), (1,), ["Behaviors.receive(handler)", "no arguments"]),
+    ],
+)
+def test_arguments_for_what_takes_none_are_refused(play: Play, factory: Any, args: Any, words: list[str]) -> None:
+    async def program(system: ActorSystem) -> None:
+        with pytest.raises(NotAnActor) as caught:
+            system.spawn(factory, *args)
+        for word in words:
+            assert word in str(caught.value)
+
+    play(program)
+
+
+HOOKS = {
+    "pre_start": "(self)",
+    "post_start": "(self)",
+    "pre_stop": "(self)",
+    "post_stop": "(self)",
+    "pre_restart": "(self, cause)",
+    "post_restart": "(self)",
+    "on_terminated": "(self, ref, cause)",
+    "on_child_terminated": "(self, ref, cause)",
+    "on_signal": "(self, signal)",
+}
+
+
+@pytest.mark.parametrize("hook", list(HOOKS))
+@pytest.mark.parametrize("suspends", [False, True])
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_hook_with_a_wrong_signature_is_refused_by_spawn(play: Play, hook: str, suspends: bool, count: int) -> None:
+    def none() -> None: ...
+
+    def many(self: Any, one: Any, two: Any, three: Any, four: Any) -> None: ...
+
+    async def async_none() -> None: ...
+
+    async def async_many(self: Any, one: Any, two: Any, three: Any, four: Any) -> None: ...
+
+    method = {(0, False): none, (5, False): many, (0, True): async_none, (5, True): async_many}[count, suspends]
+    kind = type("Crooked", (Greeter,), {hook: method})
+
+    async def program(system: ActorSystem) -> None:
+        for _ in range(2):  # the second time as well
+            with pytest.raises(NotAnActor) as caught:
+                system.spawn(kind)
+            assert caught.value.code == "not_an_actor"
+            assert f"Crooked.{hook}" in str(caught.value)
+            assert HOOKS[hook] in str(caught.value)  # how it should be
+        assert system.actors() == []
+
+    play(program)
+
+
+@pytest.mark.parametrize("hook", list(HOOKS))
+def test_a_hook_may_take_more_than_it_is_given_if_it_need_not(play: Play, hook: str) -> None:
+    def lenient(self: Any, *args: Any, **kwargs: Any) -> None: ...
+
+    kind = type("Lenient", (Greeter,), {hook: lenient})
+
+    async def program(system: ActorSystem) -> None:
+        assert await system.spawn(kind).ask("x") == "hello x"
+
+    play(program)
+
+
+def test_a_receive_that_needs_no_self_works_or_is_refused(play: Play) -> None:
+    class Static(Actor[str, str]):
+        @staticmethod
+        def receive(message: str) -> str:
+            return f"hello {message}"
+
+    class Classy(Actor[str, str]):
+        @classmethod
+        def receive(cls, message: str) -> str:
+            return f"hello {message}"
+
+    async def program(system: ActorSystem) -> None:
+        for kind in (Static, Classy):
+            try:
+                ref = system.spawn(kind)
+            except NotAnActor:
+                continue
+            assert await ref.ask("x") == "hello x"
+
+    play(program)
+
+
+# What is found out only when the actor is made
+
+
+class Abstract(Actor[Any, Any], ABC):
+    @abstractmethod
+    def work(self) -> None: ...
+
+    def receive(self, message: Any) -> None: ...
+
+
+async def async_maker() -> Greeter:
+    return Greeter()
+
+
+def making_nothing() -> Any:
+    return None
+
+
+def making_a_class() -> Any:
+    return Greeter
+
+
+def making_text() -> Any:
+    return "an actor"
+
+
+def raising() -> Greeter:
+    raise LookupError("no greeting")
+
+
+loud: Any = Greeter
+
+LATE: list[Any] = [
+    pytest.param(making_nothing, (), NotAnActor, ["making_nothing", "None", "must return"], id="nothing"),
+    pytest.param(making_a_class, (), NotAnActor, ["making_a_class", "Greeter", "must return an instance"], id="class"),
+    pytest.param(making_text, (), NotAnActor, ["making_text", "'an actor'", "must return"], id="text"),
+    pytest.param(async_maker, (), NotAnActor, ["async_maker", "async", "pre_start"], id="async"),
+    pytest.param(Greeter, (1, 2, 3), TypeError, ["Greeter", "argument"], id="too many"),
+    pytest.param(Demanding, (), TypeError, ["Demanding", "argument", "name"], id="too few"),
+    pytest.param(functools.partial(loud, volume=3), (), TypeError, ["Greeter", "volume"], id="unknown"),
+    pytest.param(Abstract, (), TypeError, ["Abstract", "work"], id="abstract"),
+    pytest.param(raising, (), LookupError, ["no greeting"], id="raising"),
+]
+
+
+@pytest.mark.parametrize(("factory", "args", "error", "words"), LATE)
+def test_what_cannot_be_made_fails_its_start_and_leaves_no_zombie(  # case 53, J9
+    play: Play, factory: Any, args: Any, error: type[Exception], words: list[str]
+) -> None:
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        ref = system.spawn(factory, *args, name="wanted")
+        await probe.watch(ref)
+        ref.tell("never handled")
+        with pytest.raises(error) as caught:
+            await ref.started()
+        for word in words:
+            assert word in str(caught.value)
+        if error is NotAnActor:
+            assert isinstance(caught.value, GreenroomError)
+            assert caught.value.code == "not_an_actor"
+        notice = await probe.expect_terminated(ref)
+        assert notice.reason.kind is ExitKind.FAIL
+        assert isinstance(notice.cause, error)
+        assert system.actors() == [probe.ref]
+        assert system.actor("wanted") is None
+        assert [letter.message for letter in system.dead_letters.recent()] == ["never handled"]
+
+    play(program)
+
+
+def test_an_actor_made_by_a_function_is_held_to_the_same_rules(play: Play) -> None:  # J9
+    """Its class is first seen when it is made."""
+
+    class Crooked(Greeter):
+        def pre_start(self, extra: Any) -> None: ...  # type: ignore[override]
+
+    async def program(system: ActorSystem) -> None:
+        for made, words in ((Crooked, "Crooked.pre_start"), (Mute, "Mute")):
+            with pytest.raises(NotAnActor, match=words):
+                await system.spawn(functools.partial(made)).started()
+        assert system.actors() == []
+
+    play(program)

@@ -1,0 +1,208 @@
+"""The states of an actor's life, and the only ways from one to the next (M1)."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from greenroom import Actor, ActorSystem, State, SystemConfig
+from tests.actor.diaries import AsyncDiary, Diary, flavours
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+C, G, R, S, D, F, A, T = (
+    State.CREATED,
+    State.STARTING,
+    State.RUNNING,
+    State.STOPPING,
+    State.STOPPED,
+    State.FAILED,
+    State.RESTARTING,
+    State.TERMINATED,
+)
+
+ALLOWED = {
+    C: {G, T},
+    G: {R, F, S},
+    R: {S, F, A},
+    F: {R, A, S, T},
+    A: {G, F, S},
+    S: {D},
+    D: {A, T},
+    T: set(),
+}
+
+
+@pytest.mark.parametrize("before", list(State))
+@pytest.mark.parametrize("after", list(State))
+def test_the_table_of_transitions(before: State, after: State) -> None:
+    assert before.may_become(after) == (after in ALLOWED[before])
+
+
+def test_there_are_no_other_states() -> None:
+    assert set(State) == set(ALLOWED)
+
+
+def is_a_life(history: tuple[State, ...], killed: bool = False) -> bool:
+    """Begins, ends, and takes only allowed steps; a kill may go from anywhere to TERMINATED."""
+    steps = all(b in ALLOWED[a] or (killed and b is T) for a, b in pairwise(history))
+    return steps and history[0] is C and history[-1] is T
+
+
+@flavours
+@pytest.mark.parametrize(
+    ("trouble", "act", "expected"),
+    [
+        ("", "stop", (C, G, R, S, D, T)),
+        ("bad", "tell", (C, G, R, F, S, D, T)),
+        ("", "fail", (C, G, R, F, S, D, T)),
+        ("pre_start", "", (C, G, F, S, D, T)),
+        ("post_start", "", (C, G, F, S, D, T)),
+        ("pre_stop", "stop", (C, G, R, S, D, T)),
+        ("post_stop", "stop", (C, G, R, S, D, T)),
+        ("", "kill", (C, G, R, T)),
+    ],
+)
+def test_the_history_of_a_life(
+    play: Play, diary: type[Diary], trouble: str, act: str, expected: tuple[State, ...]
+) -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(diary, [], trouble)
+        if act:
+            await ref.started()
+        if act == "stop":
+            ref.stop()
+        elif act == "kill":
+            ref.kill()
+        elif act == "fail":
+            ref.fail(ValueError("x"))
+        elif act == "tell":
+            ref.tell("bad")
+        await ref.terminated()
+        assert ref.history == expected
+        assert ref.state is T
+
+    play(program, history=True)
+
+
+class Bare(Actor[Any, Any]):
+    """Without a single hook: such an actor takes a short cut through its life."""
+
+    def receive(self, message: Any) -> Any:
+        raise message
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [("stop", (C, G, R, S, D, T)), ("kill", (C, G, R, T)), ("raise", (C, G, R, F, S, D, T))],
+)
+def test_the_history_of_an_actor_without_hooks(play: Play, act: str, expected: tuple[State, ...]) -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Bare)
+        await ref.started()
+        if act == "raise":
+            ref.tell(ValueError("x"))
+        else:
+            getattr(ref, act)()
+        await ref.terminated()
+        assert ref.history == expected
+
+    play(program, history=True)
+
+
+def test_without_the_wish_for_it_no_history_is_kept(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Bare)
+        await ref.started()
+        assert ref.history == ()
+        ref.stop()
+        await ref.terminated()
+        assert ref.history == ()
+
+    play(program)
+
+
+def test_the_history_can_be_read_along_the_way(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Bare)
+        seen = [ref.history]
+        await ref.started()
+        assert [*seen, ref.history] == [(C,), (C, G, R)]
+
+    play(program, history=True)
+
+
+@flavours
+@pytest.mark.parametrize("act", ["stop", "kill", "fail"])
+def test_an_actor_ended_before_it_began_takes_only_allowed_steps(play: Play, diary: type[Diary], act: str) -> None:
+    notes: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(diary, notes)
+        bare = system.spawn(Bare)
+        for one in (ref, bare):
+            if act == "fail":
+                one.fail(ValueError("x"))
+            else:
+                getattr(one, act)()
+            await one.terminated()
+            assert is_a_life(one.history, act == "kill"), one.history
+
+    play(program, history=True)
+
+
+@flavours
+@pytest.mark.parametrize("trouble", ["", "pre_start"])
+def test_an_actor_that_has_failed_cannot_fail_again(play: Play, diary: type[Diary], trouble: str) -> None:
+    """The second order comes while the first failure waits for a decision."""
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(diary, [], trouble)
+        ref.fail(ValueError("once"))
+        ref.fail(ValueError("twice"))
+        await ref.terminated()
+        assert is_a_life(ref.history), ref.history
+        assert ref.history.count(F) == 1
+
+    play(program, history=True)
+
+
+ACTS = ["stop", "after_queued", "kill", "fail", "tell", "bad", "turn", "thread"]
+
+
+@pytest.mark.parametrize("kind", [Diary, AsyncDiary])
+@settings(max_examples=40, deadline=None)
+@given(
+    acts=st.lists(st.sampled_from(ACTS), max_size=8),
+    trouble=st.sampled_from(["", "pre_start", "pre_stop", "post_stop"]),
+)
+def test_whatever_is_done_to_an_actor_it_takes_only_allowed_steps(
+    kind: type[Diary], acts: list[str], trouble: str
+) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(10.0), ActorSystem("test", config=SystemConfig(history=True)) as system:
+            ref = system.spawn(kind, [], trouble)
+            for act in acts:
+                if act == "turn":
+                    await asyncio.sleep(0)
+                elif act == "after_queued":
+                    ref.stop(after_queued=True)
+                elif act == "fail":
+                    ref.fail(ValueError("x"))
+                elif act == "thread":
+                    await asyncio.to_thread(ref.stop)
+                elif act in ("tell", "bad"):
+                    ref.tell(act)
+                else:
+                    getattr(ref, act)()
+            ref.stop()
+            await ref.terminated()
+            assert is_a_life(ref.history, "kill" in acts), ref.history
+
+    asyncio.run(main())

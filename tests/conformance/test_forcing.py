@@ -1,0 +1,420 @@
+"""What does not stop by itself is forced to, in time, and named (case 57, M5, M11)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    ActorTerminated,
+    Context,
+    ExitKind,
+    ManualClock,
+    State,
+    SystemConfig,
+)
+from greenroom.testing import TestProbe, assert_ledger_balanced
+from tests.conformance.lives import Hooked, HookedAsync, Plain, assert_is_a_life, ended
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+STOP_TIMEOUT = 3.0
+GRACE = 2.0
+"""More than enough for a cancelled handler, before it is abandoned."""
+PATIENCE = 15.0
+
+
+class Deaf(Actor[Any, Any]):
+    """Its handler and hooks wait for something that never happens; `stubborn` ones swallow their cancellation."""
+
+    def __init__(self, log: list[str], hangs_in: str = "receive", stubborn: bool = False) -> None:
+        self.log = log
+        self.hangs_in = hangs_in
+        self.stubborn = stubborn
+
+    async def play(self, what: str) -> None:
+        self.log.append(what)
+        if what != self.hangs_in:
+            return
+        try:
+            while True:
+                try:
+                    await asyncio.get_running_loop().create_future()
+                except asyncio.CancelledError:
+                    self.log.append(f"{what} cancelled")
+                    if not self.stubborn:
+                        raise
+        finally:
+            self.log.append(f"{what} left")
+
+    async def receive(self, message: Any) -> Any:
+        await self.play("receive")
+        return message
+
+    async def pre_start(self) -> None:
+        await self.play("pre_start")
+
+    async def post_start(self) -> None:
+        await self.play("post_start")
+
+    async def pre_stop(self) -> None:
+        await self.play("pre_stop")
+
+    async def post_stop(self) -> None:
+        await self.play("post_stop")
+
+
+@pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
+def test_a_handler_that_ignores_a_stop_is_cancelled_at_the_deadline(play: Play, stubborn: bool) -> None:  # case 57
+    clock = ManualClock()
+    log: list[str] = []
+
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        ref = system.spawn(Deaf, log, "receive", stubborn, name="deaf")
+        await probe.watch(ref)
+        asked = ref.ask("hang", timeout=None)
+        ref.tell("queued")
+        await clock.advance(0.0)
+        ref.stop()
+        await clock.advance(STOP_TIMEOUT - 0.1)
+        assert ref.is_alive
+        assert "receive cancelled" not in log
+        await clock.advance(0.2)
+        assert "receive cancelled" in log
+        await clock.advance(GRACE)
+        reason = await ended(system, ref)
+        # The cancellation was asked for: that is no failure of the actor.
+        assert reason.kind in (ExitKind.NORMAL, ExitKind.KILLED)
+        assert State.FAILED not in ref.history
+        assert_is_a_life(ref.history, killed=True)
+        await probe.expect_terminated(ref)
+        with pytest.raises(ActorTerminated):
+            await asked
+        ledger = assert_ledger_balanced(system, ref)
+        assert (ledger.failed, ledger.dead_lettered) == (1, 1)
+
+    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT, history=True)
+    assert system.report is not None
+    assert system.report.forced == ("/deaf",)
+    assert log.count("receive left") == 1
+    assert log[-1] == "post_stop"
+
+
+@pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
+@pytest.mark.parametrize("hangs_in", ["pre_start", "post_start", "receive", "pre_stop", "post_stop"])
+@pytest.mark.parametrize("how", ["stop", "kill", "by its parent", "shutdown"])
+def test_nothing_that_hangs_keeps_an_actor_from_ending(
+    play: Play, how: str, hangs_in: str, stubborn: bool
+) -> None:  # case 57, M3, M5
+    clock = ManualClock()
+    log: list[str] = []
+
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(Plain, name="parent")
+        ref = system.spawn(Deaf, log, hangs_in, stubborn, name="deaf", parent=parent)
+        if hangs_in == "receive":
+            ref.tell("hang")
+        await clock.advance(0.0)
+        shutdown: asyncio.Future[None] | None = None
+        if how == "by its parent":
+            parent.stop()
+        elif how == "shutdown":
+            shutdown = asyncio.ensure_future(system.shutdown())
+            for _ in range(5):
+                await asyncio.sleep(0)
+        else:
+            getattr(ref, how)()
+        await clock.advance(STOP_TIMEOUT + 2 * GRACE)
+        reason = await ended(system, ref)
+        if how == "kill":
+            assert reason.kind is ExitKind.KILLED
+        assert_is_a_life(ref.history, killed=True)
+        if how == "by its parent":
+            await ended(system, parent)
+        if shutdown is not None:
+            await shutdown
+
+    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT, history=True)
+    assert system.report is not None
+    assert system.report.terminated == system.report.started == 2
+    if not (how == "kill" and hangs_in == "pre_stop"):  # a kill leaves that one out
+        assert f"{hangs_in} cancelled" in log
+        assert log.count(f"{hangs_in} left") == 1
+    if stubborn or how != "kill":
+        assert "/parent/deaf" in system.report.forced or (how, hangs_in) == ("kill", "pre_stop")
+
+
+def test_the_deadlines_of_a_shutdown_follow_a_manual_clock(play: Play) -> None:  # case 57, M11
+    clock = ManualClock()
+    log: list[str] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Deaf, log, "receive", True, name="deaf")
+        ref.tell("hang")
+        await clock.advance(0.0)
+        system.stop()
+        await clock.advance(STOP_TIMEOUT + GRACE)
+        try:
+            async with asyncio.timeout(3.0):
+                await system.stopped()
+        finally:
+            await clock.advance(60.0)
+
+    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    assert system.report is not None
+    assert system.report.forced == ("/deaf",)
+    assert STOP_TIMEOUT <= system.report.seconds <= STOP_TIMEOUT + GRACE
+    assert log[-1] == "post_stop"
+
+
+def test_an_order_to_end_is_no_reason_to_force_an_actor_that_has_ended(play: Play) -> None:  # case 57
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ref = system.spawn(HookedAsync)
+        ref.tell(lambda _: gate)
+        await clock.advance(0.0)
+        ref.stop()
+        await clock.advance(STOP_TIMEOUT - 1.0)
+        gate.set_result(None)
+        await ended(system, ref)
+        other = system.spawn(HookedAsync)  # in the same slot
+        other.tell(lambda _: asyncio.get_running_loop().create_future())
+        await clock.advance(10 * STOP_TIMEOUT)
+        assert other.is_alive
+        other.kill()
+
+    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    assert system.report is not None
+    assert system.report.forced == ()
+
+
+def test_an_actor_is_not_forced_unless_it_was_told_to_end(play: Play) -> None:  # case 57
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def inspect_myself(ctx: Context) -> str:
+            try:
+                async with asyncio.timeout(0):
+                    await ctx.self.inspect()  # which cannot be answered before this handler has ended
+            except TimeoutError:
+                pass
+            return await gate
+
+        ref = system.spawn(HookedAsync)
+        asked = ref.ask(inspect_myself, timeout=None)
+        for _ in range(10):
+            await asyncio.sleep(0)
+            await clock.advance(10 * STOP_TIMEOUT)
+        assert not asked.done()
+        gate.set_result("still there")
+        assert await asked == "still there"
+        assert ref.is_alive
+
+    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    assert system.report is not None
+    assert system.report.forced == ()
+
+
+def test_the_rest_of_a_tree_stops_gently_though_one_leaf_does_not(play: Play) -> None:  # case 57
+    clock = ManualClock()
+    log: list[str] = []
+
+    async def program(system: ActorSystem) -> None:
+        top = system.spawn(Hooked, log, name="top")
+        system.spawn(Hooked, log, parent=top)
+        deaf = system.spawn(Deaf, [], "receive", True, parent=top, name="deaf")
+        deaf.tell("hang")
+        await clock.advance(0.0)
+        log.clear()
+        top.stop()
+        await clock.advance(STOP_TIMEOUT - 0.1)
+        assert log == ["pre_stop", "pre_stop", "post_stop"]  # the parent's own comes last, after the deaf one's end
+        await clock.advance(2 * GRACE)
+        assert (await ended(system, top)).kind is ExitKind.NORMAL
+
+    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    assert log[-1] == "post_stop"
+    assert len(log) == 4
+    assert system.report is not None
+    assert system.report.forced == ("/top/deaf",)
+
+
+def test_a_forced_actor_is_named_in_the_log(play: Play, caplog: pytest.LogCaptureFixture) -> None:  # M11
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Deaf, [], "receive", True, name="deaf")
+        ref.tell("hang")
+        await clock.advance(0.0)
+        ref.stop()
+        await clock.advance(STOP_TIMEOUT + GRACE)
+        await ended(system, ref)
+
+    with caplog.at_level(logging.INFO, logger="greenroom"):
+        play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert any("/deaf" in line for line in warnings)
+    assert "/deaf" in warnings[-1]  # the shutdown's own account
+    assert "1 forced" in warnings[-1]
+
+
+def test_a_shutdown_with_less_time_than_its_actors_forces_them(play: Play) -> None:  # case 57, M11
+    log: list[str] = []
+
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(Plain, name="parent")
+        ref = system.spawn(Deaf, log, "receive", True, name="deaf", parent=parent)
+        asked = ref.ask("hang", timeout=None)
+        ref.tell("queued")
+        await parent.ask("hello")
+        await system.shutdown(timeout=0.05)
+        assert system.phase == "stopped"
+        with pytest.raises(ActorTerminated):
+            await asked
+        assert not ref.is_alive
+        assert not parent.is_alive
+
+    system = play(program)
+    assert system.report is not None
+    assert "/parent/deaf" in system.report.forced
+    assert (system.report.started, system.report.terminated) == (2, 2)
+    assert "receive left" in log
+
+
+@pytest.mark.parametrize("kind", [Plain, Hooked, HookedAsync])
+def test_a_shutdown_without_any_time_ends_everybody_all_the_same(play: Play, kind: Any) -> None:  # case 57, M11
+    async def program(system: ActorSystem) -> None:
+        refs = [system.spawn(kind) for _ in range(50)]
+        children = [system.spawn(kind, parent=ref) for ref in refs]
+        await system.settle()
+        for ref in refs + children:
+            ref.tell("queued")
+        await system.shutdown(timeout=0)
+        assert not any(ref.is_alive for ref in refs + children)
+
+    system = play(program)
+    assert system.report is not None
+    assert (system.report.started, system.report.terminated) == (100, 100)
+
+
+def test_a_handler_that_is_always_busy_is_forced_too(play: Play) -> None:  # case 57
+    async def spin(ctx: Context, message: Any) -> None:
+        while True:
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                pass
+
+    async def program(system: ActorSystem) -> None:
+        system.spawn(spin, name="spinning").tell("go")
+        quiet = system.spawn(Plain, name="quiet")
+        assert await quiet.ask("hello") == "hello"
+        await system.shutdown(timeout=0.05)
+
+    system = play(program)
+    assert system.report is not None
+    assert system.report.forced == ("/spinning",)
+
+
+class Blocker(Actor[Any, Any]):
+    """Holds the system's thread."""
+
+    def __init__(self, held: threading.Event, release: threading.Event, hook: str = "receive") -> None:
+        self.held = held
+        self.release = release
+        self.hook = hook
+
+    def block(self, what: str) -> None:
+        if what == self.hook:
+            self.held.set()
+            assert self.release.wait(PATIENCE)
+
+    def receive(self, message: Any) -> str:
+        self.block("receive")
+        return "at last"
+
+    def pre_start(self) -> None:
+        self.block("pre_start")
+
+    def pre_stop(self) -> None:
+        self.block("pre_stop")
+
+
+@pytest.mark.parametrize("hook", ["receive", "pre_start", "pre_stop"])
+def test_a_sync_handler_that_blocks_is_named_and_left_behind(
+    hook: str, caplog: pytest.LogCaptureFixture
+) -> None:  # case 57
+    held, release = threading.Event(), threading.Event()
+    with ActorSystem() as system:
+        others = [system.spawn(Plain) for _ in range(3)]
+        ref = system.spawn(Blocker, held, release, hook, name="blocker")
+        if hook == "receive":
+            ref.tell("hold it")
+        elif hook == "pre_stop":
+            ref.stop()
+        assert held.wait(PATIENCE)
+        closed = threading.Event()
+
+        def close() -> None:
+            system.close(timeout=0.1)
+            closed.set()
+
+        closer = threading.Thread(target=close, daemon=True)
+        closer.start()
+        try:
+            assert closed.wait(PATIENCE), "close() did not return while a handler held the thread"
+            assert system.report is not None
+            assert system.report.forced == ("/blocker",)
+            assert any("/blocker" in record.getMessage() for record in caplog.records)
+        finally:
+            release.set()
+            closer.join(PATIENCE)
+    # Let go, it ends as it should have; the second close() of the `with` has waited for that.
+    assert not ref.is_alive
+    assert not any(other.is_alive for other in others)
+    assert_ledger_balanced(system)
+
+
+def test_a_blocking_handler_that_returns_in_time_is_waited_for() -> None:  # case 57
+    held, release = threading.Event(), threading.Event()
+    with ActorSystem() as system:
+        ref = system.spawn(Blocker, held, release, name="blocker")
+        ref.tell("hold it")
+        assert held.wait(PATIENCE)
+        closer = threading.Thread(target=system.close, daemon=True)
+        closer.start()
+        release.set()
+        closer.join(PATIENCE)
+        assert not closer.is_alive()
+    assert system.report is not None
+    assert system.report.forced == ()
+    assert system.ledger(ref).handled == 1
+    assert_ledger_balanced(system)
+
+
+def test_an_async_handler_that_never_ends_does_not_hold_up_a_sync_program() -> None:  # case 57
+    log: list[str] = []
+    act: Callable[[], None]
+    with ActorSystem(config=SystemConfig(stop_timeout=0.05)) as system:
+        ref = system.spawn(Deaf, log, name="deaf")
+        ref.tell("hang")
+        act = system.close
+        act()
+        act()  # and again
+    assert system.report is not None
+    assert system.report.forced == ("/deaf",)
+    assert_ledger_balanced(system)

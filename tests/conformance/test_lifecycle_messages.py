@@ -1,0 +1,203 @@
+"""What may be handled in which part of an actor's life, and what its name is then (M2; cases 54, 55, 60)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, Context, ExitKind, Lane, MailboxConfig
+from greenroom.errors import NameTaken
+from tests.conformance.lives import STARTING, STOPPING, HookedAsync, Plain, every_hooked, every_kind
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+
+@every_hooked
+def test_no_message_is_handled_before_the_actor_has_started(play: Play, kind: Any) -> None:  # case 54
+    log: list[str] = []
+
+    def send_to_itself(ctx: Context) -> None:
+        ctx.self.tell("from itself")
+        ctx.send_after(0.0, ctx.self, "from a timer")
+        ctx.pipe_to_self(asyncio.sleep(0, "from a pipe"))
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(kind, log, pre_start=send_to_itself)
+        ref.tell("urgent", lane=Lane.CONTROL)
+        asked = ref.ask("asked")
+        ref.tell("logged", lane=Lane.LOG)
+        assert await asked == "asked"
+        await system.settle()
+
+    play(program)
+    assert log[:3] == ["pre_start", "post_start", "receive urgent"]
+    rest = ["receive asked", "receive from itself", "receive from a pipe", "receive from a timer", "receive logged"]
+    assert sorted(log[3:-2]) == sorted(rest)
+
+
+def test_messages_wait_as_long_as_pre_start_takes(play: Play) -> None:  # case 54
+    async def program(system: ActorSystem) -> None:
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        log: list[str] = []
+        child = system.spawn(Plain)
+
+        def watch_and_wait(ctx: Context) -> asyncio.Future[None]:
+            ctx.watch(child, "the notice")
+            return gate
+
+        ref = system.spawn(HookedAsync, log, pre_start=watch_and_wait)
+        started = asyncio.ensure_future(ref.started())
+        ref.tell(1)
+        ref.tell(2, lane=Lane.CONTROL)
+        child.stop()
+        await child.terminated()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert log == ["pre_start"]
+        assert ref.state is STARTING
+        assert not started.done()
+        gate.set_result(None)
+        await started
+        await system.settle()
+        assert log == ["pre_start", "post_start", "receive 2", "receive 1", "receive the notice"]
+
+    play(program)
+
+
+@every_hooked
+def test_an_order_overtakes_every_message_that_is_queued(play: Play, kind: Any) -> None:  # M2
+    log: list[str] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(kind, log)
+        await ref.started()
+        for number in range(5):
+            ref.tell(number, lane=Lane.CONTROL if number == 0 else Lane.DATA)
+        ref.stop()
+        await ref.terminated()
+        assert system.ledger(ref).dead_lettered == 5
+
+    play(program)
+    assert log == ["pre_start", "post_start", "pre_stop", "post_stop"]
+
+
+@every_kind
+@pytest.mark.parametrize("budget", [1, 64])
+@pytest.mark.parametrize("order", ["stop", "kill", "fail"])
+def test_orders_are_looked_for_between_every_two_messages(play: Play, kind: Any, budget: int, order: str) -> None:  # M2
+    handled: list[int] = []
+
+    def on(number: int) -> Callable[[Context], None]:
+        def act(ctx: Context) -> None:
+            handled.append(number)
+            if number == 3:
+                ctx.self.fail(ValueError("on purpose")) if order == "fail" else getattr(ctx.self, order)()
+
+        return act
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(kind)
+        for number in range(10):
+            ref.tell(on(number))
+        await ref.terminated()
+        ledger = system.ledger(ref)
+        assert (ledger.handled, ledger.failed, ledger.dead_lettered) == (4, 0, 6)
+
+    play(program, max_msgs_per_actor=budget)
+    assert handled == [0, 1, 2, 3]
+
+
+def test_orders_are_accepted_however_full_the_mailbox_is(play: Play) -> None:  # case 11, M2
+    async def program(system: ActorSystem) -> None:
+        refs = [system.spawn(Plain, mailbox=MailboxConfig(capacity=1)) for _ in range(4)]
+        for ref in refs:
+            ref.tell("the only one")
+        refs[0].stop()
+        refs[1].kill()
+        refs[2].fail(ValueError("on purpose"))
+        refs[3].stop(after_queued=True)
+        kinds = [(await ref.terminated()).kind for ref in refs]
+        assert kinds == [ExitKind.NORMAL, ExitKind.KILLED, ExitKind.FAIL, ExitKind.NORMAL]
+        assert [system.ledger(ref).handled for ref in refs] == [0, 0, 0, 1]
+
+    play(program)
+
+
+@pytest.mark.parametrize("end", ["stop", "fail"])
+def test_what_is_sent_to_a_stopping_actor_is_a_dead_letter(play: Play, end: str) -> None:  # case 55
+    async def program(system: ActorSystem) -> None:
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        reached = asyncio.Event()
+
+        def wait(_: Context) -> asyncio.Future[None]:
+            reached.set()
+            return gate
+
+        ref = system.spawn(HookedAsync, None, **{"pre_stop" if end == "stop" else "post_stop": wait})
+        await ref.started()
+        ref.stop() if end == "stop" else ref.fail(ValueError("on purpose"))
+        await reached.wait()
+        assert ref.state is STOPPING
+        ref.tell("told")
+        await ref.send("sent")
+        asked = ref.ask("asked", timeout=None)
+        with pytest.raises(ActorTerminated):  # at once: it is still there
+            await asked
+        assert ref.is_alive
+        assert [letter.message for letter in system.dead_letters.recent()] == ["told", "sent", "asked"]
+        assert {letter.recipient for letter in system.dead_letters.recent()} == {ref}
+        gate.set_result(None)
+        await ref.terminated()
+        assert system.ledger(ref).dead_lettered == 3
+
+    play(program)
+
+
+def test_a_name_is_taken_until_its_actor_has_ended(play: Play) -> None:  # case 60
+    async def program(system: ActorSystem) -> None:
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ref = system.spawn(HookedAsync, None, name="one", pre_stop=lambda _: gate)
+        with pytest.raises(NameTaken) as caught:
+            system.spawn(Plain, name="one")
+        assert caught.value.path == "/one"
+        await ref.started()
+        ref.stop()
+        await asyncio.sleep(0)
+        with pytest.raises(NameTaken):
+            system.spawn(Plain, name="one")
+        assert system.actor("one") == ref
+        gate.set_result(None)
+        await ref.terminated()
+        again = system.spawn(Plain, name="one")
+        assert again != ref
+        assert system.actor("one") == again
+        assert len(system.actors()) == 1
+
+    play(program)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "fail"])
+@every_hooked
+def test_a_name_is_free_before_the_watchers_are_told(play: Play, kind: Any, end: str) -> None:  # case 60
+    class Watcher(Actor[Any, Any]):
+        def pre_start(self) -> None:
+            self.watched = self.ctx.spawn(kind, name="child")
+            self.ctx.watch(self.watched)
+
+        def receive(self, message: Any) -> Any:
+            self.watched.fail(ValueError("on purpose")) if end == "fail" else getattr(self.watched, end)()
+            self.asked = self.ctx.defer_reply()
+
+        def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+            looked_up = self.ctx.system.actor("/watcher/child")
+            self.asked.send((looked_up, self.ctx.children, self.ctx.spawn(kind, name="child").path))
+
+    async def program(system: ActorSystem) -> None:
+        watcher = system.spawn(Watcher, name="watcher")
+        assert await watcher.ask("go") == (None, [], "/watcher/child")
+
+    play(program)

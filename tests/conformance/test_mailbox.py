@@ -1,0 +1,376 @@
+"""A mailbox that is full: who is told, what is dropped, what gets in all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    Context,
+    ExitKind,
+    Lane,
+    MailboxConfig,
+    MailboxFull,
+    Overflow,
+    State,
+)
+from greenroom.errors import MessageDropped
+from greenroom.testing import assert_ledger_balanced
+from tests.conformance.cast import Holding, Listener, run_threads, run_threads_while_blocked
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+
+def room_for(many: int, lane: Lane = Lane.DATA, **more: Any) -> MailboxConfig:
+    """A mailbox whose `lane` holds `many` messages, and every other lane is large."""
+    return MailboxConfig(capacity=many, **more) if lane is Lane.DATA else MailboxConfig(lanes={lane: many}, **more)
+
+
+class Watcher:
+    """An observer that writes down what became of messages, and on which thread it was told."""
+
+    def __init__(self) -> None:
+        self.full: list[tuple[Any, Any, Any]] = []
+        self.dropped: list[tuple[Any, Any, Any]] = []
+        self.threads: set[int] = set()
+
+    def mailbox_full(self, ref: Any, message: Any, lane: Any) -> None:
+        self.threads.add(threading.get_ident())
+        self.full.append((ref, message, lane))
+
+    def message_dropped(self, ref: Any, message: Any, lane: Any) -> None:
+        self.threads.add(threading.get_ident())
+        self.dropped.append((ref, message, lane))
+
+
+def told(ref: ActorRef[Any, Any], message: Any, lane: Lane) -> None:
+    ref.tell(message, lane=lane)
+
+
+def told_by_a_thread(ref: ActorRef[Any, Any], message: Any, lane: Lane) -> None:
+    run_threads_while_blocked(lambda: ref.tell(message, lane=lane))
+
+
+WAYS = [told, told_by_a_thread]
+Way = Callable[[ActorRef[Any, Any], Any, Lane], None]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("lane", Lane, ids=str)
+def test_a_second_tell_to_a_mailbox_of_one_gives_the_message_back(play: Play, lane: Lane, way: Way) -> None:  # case 8
+    async def program(system: ActorSystem) -> None:
+        watcher = Watcher()
+        system.observers.add(watcher)
+        held = Holding(system, mailbox=room_for(1, lane))
+        ref = await held.begin()  # the message in hand takes no room
+        refused = ["second"]
+        way(ref, "first", lane)
+        with pytest.raises(MailboxFull) as caught:
+            way(ref, refused, lane)
+        assert caught.value.message is refused
+        assert caught.value.ref == ref
+        assert caught.value.lane is lane
+        assert caught.value.code == "mailbox_full"
+        assert watcher.full == [(ref, refused, lane)]
+        ledger = assert_ledger_balanced(system, ref)
+        assert (ledger.sent, ledger.queued, ledger.in_hand) == (2, 1, 1)
+        assert await held.end() == ["first"]
+        way(ref, "third", lane)  # there is room again
+        await system.settle()
+        assert held.heard == ["first", "third"]
+        assert assert_ledger_balanced(system, ref).rejected == 1
+
+    play(program)
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_every_way_of_sending_hears_of_a_full_mailbox(play: Play, foreign: bool) -> None:  # case 8
+    async def program(system: ActorSystem) -> None:
+        held = Holding(system, mailbox=MailboxConfig(capacity=1))
+        ref = await held.begin()
+        ref.tell("first")
+
+        def shift() -> None:
+            with pytest.raises(MailboxFull) as caught:
+                ref << "shifted"
+            assert caught.value.message == "shifted"
+
+        def ask() -> None:
+            with pytest.raises(MailboxFull) as caught:
+                ref.ask_sync("asked")
+            assert caught.value.message == "asked"
+
+        if foreign:
+            await run_threads(shift, ask)
+        else:
+            shift()
+            asked = ref.ask("asked")  # never raises from the call
+            with pytest.raises(MailboxFull) as caught:
+                await asked
+            assert caught.value.message == "asked"
+        assert await held.end() == ["first"]
+        assert system.ledger(ref).rejected == 2
+
+    play(program)
+
+
+@pytest.mark.parametrize("catches", [True, False])
+@pytest.mark.parametrize("suspends", [True, False])
+def test_a_sending_actor_goes_on_if_it_catches_and_fails_if_it_does_not(
+    play: Play, catches: bool, suspends: bool
+) -> None:  # case 8
+    class Sender(Actor[Any, str]):
+        async def receive(self, target: ActorRef[Any, Any]) -> str:
+            if suspends:
+                await asyncio.sleep(0)
+            try:
+                target << 1 << 2 << 3
+            except MailboxFull as full:
+                if not catches:
+                    raise
+                return f"{full.message} came back"
+            return "all went in"
+
+    async def program(system: ActorSystem) -> None:
+        held = Holding(system, mailbox=MailboxConfig(capacity=2))
+        target = await held.begin()
+        sender = system.spawn(Sender)
+        if catches:
+            assert await sender.ask(target) == "3 came back"
+            assert sender.state is State.RUNNING
+        else:
+            with pytest.raises(MailboxFull):
+                await sender.ask(target)
+            assert (await sender.terminated()).kind is ExitKind.FAIL
+            assert system.ledger(sender).failed == 1
+        assert await held.end() == [1, 2]
+        assert held.senders == [sender, sender]
+
+    play(program)
+
+
+def test_an_observer_that_raises_does_not_swallow_the_refusal(play: Play) -> None:  # case 8, J16
+    class Broken:
+        def mailbox_full(self, ref: Any, message: Any, lane: Any) -> None:
+            raise RuntimeError("observers should not")
+
+    async def program(system: ActorSystem) -> None:
+        system.observers.add(Broken())
+        held = Holding(system, mailbox=MailboxConfig(capacity=1))
+        ref = await held.begin()
+        ref.tell("first")
+        for _ in range(2):
+            with pytest.raises(MailboxFull):
+                ref.tell("again")
+        await held.end()
+        assert system.ledger(ref).rejected == 2
+
+    play(program)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("lane", Lane, ids=str)
+@pytest.mark.parametrize(
+    ("policy", "dropped", "heard"),
+    [(Overflow.DROP_OLD, 0, [1, 2, 3]), (Overflow.DROP_NEW, 3, [0, 1, 2])],
+    ids=["drop_old", "drop_new"],
+)
+def test_a_dropping_policy_drops_exactly_one_for_one_too_many(
+    play: Play, policy: Overflow, dropped: int, heard: list[int], lane: Lane, way: Way
+) -> None:  # case 9
+    async def program(system: ActorSystem) -> None:
+        watcher = Watcher()
+        system.observers.add(watcher)
+        held = Holding(system, mailbox=room_for(3, lane, overflow=policy))
+        ref = await held.begin()
+        for n in range(4):
+            way(ref, n, lane)
+        assert await held.end() == heard
+        assert watcher.dropped == [(ref, dropped, lane)]
+        assert watcher.full == []
+        for ledger in (system.ledger(ref), system.ledger()):
+            assert ledger.balanced
+            assert (ledger.sent, ledger.handled, ledger.dropped, ledger.rejected) == (5, 4, 1, 0)
+        assert system.dead_letters.count == 0
+
+    play(program)
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize(("policy", "lost"), [(Overflow.DROP_OLD, 0), (Overflow.DROP_NEW, 3)])
+def test_an_ask_that_is_dropped_fails_at_once(
+    play: Play, policy: Overflow, lost: int, foreign: bool
+) -> None:  # cases 9, 25
+    async def ask_four(ref: ActorRef[Any, Any], let_go: Callable[[], object]) -> list[Any]:
+        asks = [ref.ask(n, timeout=10.0) for n in range(4)]
+        with pytest.raises(MessageDropped) as caught:
+            await asks[lost]
+        assert caught.value.ref == ref
+        let_go()
+        return [await ask for ask in asks if ask is not asks[lost]]
+
+    async def program(system: ActorSystem) -> None:
+        held = Holding(system, mailbox=MailboxConfig(capacity=3, overflow=policy))
+        ref = await held.begin()
+        if foreign:
+            aio = asyncio.get_running_loop()
+            asking = ask_four(ref, lambda: aio.call_soon_threadsafe(held.released.set))
+            answers = await asyncio.to_thread(asyncio.run, asking)
+        else:
+            answers = await ask_four(ref, held.released.set)
+        await system.settle()
+        assert answers == held.heard == [n for n in range(4) if n != lost]
+        assert assert_ledger_balanced(system, ref).dropped == 1
+
+    play(program)
+
+
+@pytest.mark.parametrize("policy", [Overflow.DROP_OLD, Overflow.DROP_NEW], ids=str)
+@pytest.mark.parametrize("capacity", [1, 2, 7])
+@pytest.mark.parametrize("way", ["loop", "thread", "both"])
+def test_a_flood_keeps_the_newest_or_the_oldest(
+    play: Play, policy: Overflow, capacity: int, way: str
+) -> None:  # case 9
+    many = 50
+
+    async def program(system: ActorSystem) -> None:
+        watcher = Watcher()
+        system.observers.add(watcher)
+        held = Holding(system, mailbox=MailboxConfig(capacity=capacity, overflow=policy))
+        ref = await held.begin()
+        split = {"loop": many, "thread": 0, "both": many // 2}[way]
+
+        def send(first: int, last: int) -> None:
+            for n in range(first, last):
+                ref.tell(n)
+
+        send(0, split)
+        run_threads_while_blocked(lambda: send(split, many))
+        heard = await held.end()
+        assert heard == (list(range(many))[-capacity:] if policy is Overflow.DROP_OLD else list(range(capacity)))
+        dropped = [message for _, message, _ in watcher.dropped]
+        assert sorted(dropped + heard) == list(range(many))
+        assert assert_ledger_balanced(system, ref).dropped == many - capacity
+
+    play(program)
+
+
+def test_in_a_mailbox_with_priorities_the_oldest_is_dropped_whatever_its_key(play: Play) -> None:  # cases 4, 9
+    async def program(system: ActorSystem) -> None:
+        config = MailboxConfig(
+            capacity=3, overflow=Overflow.DROP_OLD, priority=lambda n: n if isinstance(n, int) else 0
+        )
+        held = Holding(system, mailbox=config)
+        ref = await held.begin()
+        for n in (1, 9, 5, 7):
+            ref.tell(n)
+        assert await held.end() == [5, 7, 9]
+        assert assert_ledger_balanced(system, ref).dropped == 1
+
+    play(program)
+
+
+def test_a_notice_is_never_what_is_dropped(play: Play) -> None:  # cases 9, 11
+    async def program(system: ActorSystem) -> None:
+        other = system.spawn(Listener, [])
+        held = Holding(system, mailbox=MailboxConfig(capacity=2, overflow=Overflow.DROP_OLD))
+        ref = await held.begin(lambda ctx: ctx.watch(other))
+        ref.tell(0)
+        other.stop()
+        await other.terminated()
+        for n in (1, 2, 3):
+            ref.tell(n)
+        assert await held.end() == [("terminated", other), 2, 3]
+        assert assert_ledger_balanced(system, ref).dropped == 2
+
+    play(program)
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize(
+    ("order", "kind"),
+    [
+        (lambda ref: ref.stop(), ExitKind.NORMAL),
+        (lambda ref: ref.kill(), ExitKind.KILLED),
+        (lambda ref: ref.fail(ValueError("enough")), ExitKind.FAIL),
+    ],
+    ids=["stop", "kill", "fail"],
+)
+def test_an_order_is_taken_however_full_the_mailbox_is(
+    play: Play, order: Callable[[ActorRef[Any, Any]], object], kind: ExitKind, foreign: bool
+) -> None:  # case 11
+    async def program(system: ActorSystem) -> None:
+        held = Holding(system, mailbox=MailboxConfig(capacity=2))
+        ref = await held.begin()
+        ref << 1 << 2
+        with pytest.raises(MailboxFull):
+            ref.tell(3)
+        if foreign:
+            await run_threads(lambda: order(ref))
+        else:
+            order(ref)
+        held.released.set()
+        assert (await ref.terminated()).kind is kind
+        await system.settle()
+        assert held.heard == []  # it overtook them
+        assert [letter.message for letter in system.dead_letters.recent()] == [1, 2]
+        ledger = assert_ledger_balanced(system, ref)
+        assert (ledger.sent, ledger.dead_lettered, ledger.rejected) == (3, 2, 1)
+
+    play(program)
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("policy", list(Overflow), ids=str)
+def test_a_notice_is_taken_however_full_the_mailbox_is(play: Play, policy: Overflow, foreign: bool) -> None:  # case 11
+    async def program(system: ActorSystem) -> None:
+        other = system.spawn(Listener, [])
+        another = system.spawn(Listener, [])
+
+        def watch(ctx: Context) -> None:
+            ctx.watch(other)
+            ctx.watch(another, message="another ended")
+
+        held = Holding(system, mailbox=MailboxConfig(capacity=2, overflow=policy))
+        ref = await held.begin(watch)
+        ref << 1 << 2
+        for one in (other, another):
+            if foreign:
+                await run_threads(one.stop)
+            else:
+                one.stop()
+            await one.terminated()
+        if policy is Overflow.REJECT:
+            with pytest.raises(MailboxFull):  # notices make no room either
+                ref.tell(3)
+        assert await held.end() == [1, 2, ("terminated", other), "another ended"]
+        ledger = assert_ledger_balanced(system, ref)
+        assert (ledger.sent, ledger.handled) == (3, 3)  # notices are in no ledger
+
+    play(program)
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_a_stop_in_order_gets_into_a_full_mailbox(play: Play, foreign: bool) -> None:  # case 11
+    async def program(system: ActorSystem) -> None:
+        held = Holding(system, mailbox=MailboxConfig(capacity=2))
+        ref = await held.begin()
+        ref << 1 << 2
+        if foreign:
+            await run_threads(lambda: ref.stop(after_queued=True))
+            await asyncio.sleep(0)
+        else:
+            ref.stop(after_queued=True)
+        held.released.set()
+        await ref.terminated()
+        assert held.heard == [1, 2]
+
+    play(program)

@@ -1,0 +1,305 @@
+"""Messages put aside: none is lost, they come back in order and ahead of newer ones."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from greenroom import Actor, ActorSystem, Behavior, Behaviors, Context, Lane, MailboxConfig, ManualClock, Timer
+from greenroom.testing import assert_ledger_balanced
+from tests.conformance.cast import Listener
+from tests.conformance.doors import DOORS, AsyncDoor, Door
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_was_put_aside_comes_back_in_order_and_ahead_of_newer_messages(
+    play: Play, door: type[Door]
+) -> None:  # case 51
+    heard: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(door, heard)
+        for n in range(5):
+            ref.tell(n)
+        await system.settle()
+        assert heard == []
+        ledger = assert_ledger_balanced(system, ref)
+        assert (ledger.sent, ledger.queued, ledger.handled) == (5, 5, 0)
+        ref << "open" << "newer" << "newest"
+        await system.settle()
+        assert heard == [0, 1, 2, 3, 4, "newer", "newest"]
+        ledger = assert_ledger_balanced(system, ref)
+        assert (ledger.sent, ledger.queued, ledger.handled) == (8, 0, 8)
+
+    play(program)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_unstashing_says_how_many_and_nothing_twice(play: Play, door: type[Door]) -> None:  # case 51
+    heard: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(door, heard)
+        ref << 1 << 2
+        assert await ref.ask("open") == 2
+        assert await ref.ask("open") == 0
+        await system.settle()
+        assert heard == [1, 2]
+
+    play(program)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_is_put_aside_again_keeps_its_place(play: Play, door: type[Door]) -> None:  # case 51
+    heard: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(door, heard)
+        ref << 1 << 2
+        await system.settle()
+        # closed again before they have their turn: "close" is of a higher lane
+        ref.tell("open", lane=Lane.CONTROL)
+        ref.tell("close", lane=Lane.CONTROL)
+        ref.tell(3)
+        await system.settle()
+        assert heard == []
+        assert system.ledger(ref).queued == 3
+        assert await ref.ask("open") == 3
+        await system.settle()
+        assert heard == [1, 2, 3]
+        assert assert_ledger_balanced(system, ref).handled == 6
+
+    play(program)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_stashed_ask_is_answered_when_its_message_is_handled(play: Play, door: type[Door]) -> None:  # case 51
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(door, [])
+        asks = [ref.ask(n) for n in range(3)]
+        other: list[Any] = []
+        thread = asyncio.ensure_future(asyncio.to_thread(lambda: other.append(ref.ask_sync("thread", timeout=10.0))))
+        while system.ledger(ref).sent < 4 and not thread.done():  # noqa: ASYNC110 - until the thread has asked
+            await asyncio.sleep(0)
+        await system.settle()
+        assert not any(ask.done() for ask in asks)  # what the handler returned was no answer
+        ref.tell("open")
+        assert [await ask for ask in asks] == [("answer", n) for n in range(3)]
+        await thread
+        assert other == [("answer", "thread")]
+        await system.settle()
+        assert assert_ledger_balanced(system, ref).late_replies == 0
+
+    play(program)
+
+
+def test_a_stashed_message_keeps_its_sender(play: Play) -> None:  # case 51, J8
+    senders: list[Any] = []
+
+    def later(ctx: Context, message: Any) -> None:
+        senders.append((message, ctx.sender))
+
+    def now(ctx: Context, message: Any) -> None:
+        if message == "open":
+            ctx.become(later)
+            ctx.unstash_all()
+        else:
+            ctx.stash()
+
+    async def program(system: ActorSystem) -> None:
+        a = system.spawn(Listener, [])
+        ref = system.spawn(now)
+        ref.tell("from a", sender=a)
+        ref.tell("from nobody")
+        ref.tell("open")
+        await system.settle()
+        assert senders == [("from a", a), ("from nobody", None)]
+
+    play(program)
+
+
+def test_become_and_unbecome_go_well_with_the_stash(play: Play) -> None:  # case 51, M13
+    heard: list[Any] = []
+
+    class Login(Actor[str, Any]):
+        def receive(self, message: str) -> Any:
+            if message == "login":
+                self.ctx.become(self.inside)
+                self.ctx.unstash_all()
+            else:
+                self.ctx.stash()
+
+        def inside(self, message: str) -> Any:
+            if message == "logout":
+                self.ctx.unbecome()
+            else:
+                heard.append(message)
+                return f"did {message}"
+            return None
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Login)
+        a = ref.ask("a")
+        ref << "b" << "logout" << "c" << "login"
+        assert await a == "did a"
+        await system.settle()
+        # "logout" was put aside too, so "c" went back into the stash
+        assert heard == ["a", "b"]
+        assert system.ledger(ref).queued == 1
+        ref << "d" << "login"
+        await system.settle()
+        assert heard == ["a", "b", "c", "d"]
+        assert assert_ledger_balanced(system, ref).handled == 7
+
+    play(program)
+
+
+def test_a_behavior_can_be_given_its_stash(play: Play) -> None:  # case 51, M13
+    heard: list[Any] = []
+
+    def begin(stash: Any) -> Behavior:
+        def opened(ctx: Context, message: Any) -> Behavior:
+            heard.append(message)
+            return Behaviors.same
+
+        def closed(ctx: Context, message: Any) -> Behavior:
+            if message == "open":
+                assert len(stash) == 2
+                assert stash.full
+                ctx.unstash_all()
+                return Behaviors.receive(opened)
+            ctx.stash()
+            return Behaviors.same
+
+        return Behaviors.receive(closed)
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.with_stash(2, begin))
+        ref << 1 << 2 << "open" << 3
+        await system.settle()
+        assert heard == [1, 2, 3]
+
+    play(program)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_stash_takes_no_room_and_comes_back_whether_there_is_room_or_not(
+    play: Play, door: type[Door]
+) -> None:  # cases 8, 51
+    heard: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(door, heard, mailbox=MailboxConfig(capacity=1))
+        for n in range(5):
+            await ref.send(n)
+        await system.settle()
+        assert system.ledger(ref).queued == 5
+        await ref.send("open")
+        await ref.send("newer")
+        await ref.send("newest")
+        await system.settle()
+        assert heard == [0, 1, 2, 3, 4, "newer", "newest"]
+        ledger = assert_ledger_balanced(system, ref)
+        assert (ledger.sent, ledger.handled, ledger.dropped) == (8, 8, 0)
+
+    play(program)
+
+
+@pytest.mark.parametrize("lane", Lane, ids=str)
+def test_what_comes_back_is_ahead_of_newer_messages_of_its_own_lane(play: Play, lane: Lane) -> None:  # case 51
+    heard: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Door, heard)
+        ref.tell("older", lane=lane)
+        await system.settle()
+        ref.tell("open", lane=lane)
+        ref.tell("newer", lane=lane)
+        await system.settle()
+        assert heard == ["older", "newer"]
+        assert assert_ledger_balanced(system, ref).handled == 3
+
+    play(program)
+
+
+def test_equal_priorities_come_back_ahead_of_newer_ones(play: Play) -> None:  # cases 4, 51
+    heard: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Door, heard, mailbox=MailboxConfig(priority=lambda message: 0))
+        ref << 1 << 2 << 3
+        await system.settle()
+        ref << "open" << "newer"
+        await system.settle()
+        assert heard == [1, 2, 3, "newer"]
+        assert assert_ledger_balanced(system, ref).handled == 5
+
+    play(program)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_stashed_tick_is_handled_unless_its_timer_is_cancelled(play: Play, cancelled: bool) -> None:  # cases 49, 51
+    clock = ManualClock()
+    heard: list[Any] = []
+
+    class Clocked(Door):
+        timer: Timer
+
+        def receive(self, message: Any) -> Any:
+            if message == "start":
+                self.timer = self.ctx.send_every(1.0, self.ctx.self, "tick")
+            elif message == "cancel":
+                assert self.timer.active
+                assert self.timer.cancel()
+            else:
+                super().receive(message)
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Clocked, heard)
+        ref.tell("start")
+        await clock.advance(5.0)
+        assert system.ledger(ref).queued == 1  # and no other comes before this one was handled
+        if cancelled:
+            ref.tell("cancel")
+        ref.tell("open")
+        await system.settle()
+        await clock.advance(1.0)
+        ledger = assert_ledger_balanced(system, ref)
+        if cancelled:
+            assert heard == []
+            assert ledger.dropped == 1
+        else:
+            assert heard == ["tick", "tick"]
+        ref.stop()
+
+    play(program, clock=clock)
+
+
+@given(st.lists(st.sampled_from(["message", "open", "close"]), max_size=40), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_whatever_is_stashed_and_unstashed_comes_once_and_in_order(
+    steps: list[str], asynchronous: bool
+) -> None:  # case 51
+    heard: list[int] = []
+
+    async def main() -> None:
+        async with asyncio.timeout(20), ActorSystem() as system:
+            ref = system.spawn(AsyncDoor if asynchronous else Door, heard)
+            for number, step in enumerate(steps):
+                ref.tell(number if step == "message" else step)
+                if number % 3 == 0:
+                    await system.settle()
+            ref.tell("open")
+            await system.settle()
+            assert heard == [number for number, step in enumerate(steps) if step == "message"]
+            ledger = assert_ledger_balanced(system, ref)
+            assert (ledger.handled, ledger.queued) == (len(steps) + 1, 0)
+
+    asyncio.run(main())

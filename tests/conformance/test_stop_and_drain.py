@@ -1,0 +1,426 @@
+"""Ending an actor from outside, and what becomes of what it had queued (J5, M10)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    ActorTerminated,
+    Context,
+    Drain,
+    ExitKind,
+    Lane,
+    MailboxConfig,
+    Overflow,
+    Reply,
+    State,
+)
+from greenroom.errors import ConfigError, GreenroomError, MessageDropped
+from greenroom.testing import TestProbe, assert_ledger_balanced
+from tests.conformance.lives import HookedAsync, Plain, PlainAsync, ended, every_kind
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+PATIENCE = 15.0
+ENDS = ["stop", "kill", "fail", "itself"]
+every_end = pytest.mark.parametrize("how", ENDS)
+
+
+def end(ref: ActorRef[Any, Any], how: str) -> None:
+    if how == "fail":
+        ref.fail(ValueError("on purpose"))
+    else:
+        getattr(ref, how)()
+
+
+class Hold(Actor[Any, Any]):
+    """Keeps the first message in hand until it is let go, and stashes what it is told to; answers with its name."""
+
+    def __init__(self, gate: asyncio.Future[None], heard: list[Any] | None = None) -> None:
+        self.gate = gate
+        self.heard = [] if heard is None else heard
+
+    async def receive(self, message: Any) -> Any:
+        if message == "hold":
+            await self.gate
+        elif message == "end":
+            self.ctx.stop()
+        elif isinstance(message, str) and message.startswith("stash"):
+            self.ctx.stash()
+            return None
+        else:
+            self.heard.append((message, self.ctx.sender))
+        return self.ctx.name
+
+
+class Fixture:
+    """An actor that holds a message in hand, has some stashed and others queued in every lane, told and asked."""
+
+    def __init__(self, system: ActorSystem, drain: Drain | None = None) -> None:
+        self.system = system
+        self.gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.sender = system.spawn(Plain, name="sender")
+        self.ref = system.spawn(Hold, self.gate, name="ending", drain=drain)
+        self.told = ["stash told", "control", "data", "log"]
+        self.asks: list[Any] = []
+        self.hold: Any = None
+
+    async def fill(self, how: str) -> None:
+        ref = self.ref
+        ref.tell("stash told", sender=self.sender)
+        self.asks.append(ref.ask("stash asked", timeout=None))
+        await self.system.settle()
+        self.hold = ref.ask("hold", timeout=None)
+        await asyncio.sleep(0)
+        if how == "itself":
+            ref.tell("end", lane=Lane.CONTROL)
+        ref.tell("control", lane=Lane.CONTROL, sender=self.sender)
+        ref.tell("data", sender=self.sender)
+        ref.tell("log", lane=Lane.LOG, sender=self.sender)
+        self.asks.append(ref.ask("asked", timeout=None))
+        self.asks.append(ref.ask("asked first", lane=Lane.MANAGEMENT, timeout=None))
+        ref.stop(after_queued=True)  # a notice among them: it just goes
+
+    async def end(self, how: str) -> None:
+        if how != "itself":
+            end(self.ref, how)
+        if how != "kill":
+            self.gate.set_result(None)
+        await ended(self.system, self.ref)
+
+    async def replies(self) -> list[Any]:
+        async with asyncio.timeout(3.0):
+            return await asyncio.gather(*self.asks, return_exceptions=True)
+
+
+QUEUED = 7  # what the fixture leaves behind
+
+
+@every_end
+def test_by_default_what_was_queued_becomes_dead_letters(play: Play, how: str) -> None:  # M10
+    async def program(system: ActorSystem) -> None:
+        fixture = Fixture(system)
+        await fixture.fill(how)
+        await fixture.end(how)
+        ledger = assert_ledger_balanced(system, fixture.ref)
+        in_hand = 0 if how == "kill" else 1
+        assert (ledger.dead_lettered, ledger.dropped, ledger.redirected) == (QUEUED, 0, 0)
+        assert (ledger.handled, ledger.failed) == (in_hand + (how == "itself"), 1 - in_hand)
+        letters = system.dead_letters.recent()
+        assert len(letters) == QUEUED
+        # The stash first, for it is older.
+        assert [letter.message for letter in letters[:2]] == ["stash told", "stash asked"]
+        assert {letter.message for letter in letters} == {*fixture.told, "stash asked", "asked", "asked first"}
+        assert all(letter.recipient == fixture.ref for letter in letters)
+        assert all(letter.sender == fixture.sender for letter in letters if letter.message in fixture.told)
+        replies = await fixture.replies()
+        assert [type(reply) for reply in replies] == [ActorTerminated] * 3
+        assert all(reply.ref == fixture.ref for reply in replies)
+
+    play(program)
+
+
+@every_end
+def test_drain_drop_counts_what_it_drops(play: Play, how: str) -> None:  # M10
+    async def program(system: ActorSystem) -> None:
+        fixture = Fixture(system, Drain.DROP)
+        await fixture.fill(how)
+        await fixture.end(how)
+        ledger = assert_ledger_balanced(system, fixture.ref)
+        assert (ledger.dropped, ledger.dead_lettered, ledger.redirected) == (QUEUED, 0, 0)
+        assert system.dead_letters.count == 0
+        assert [type(reply) for reply in await fixture.replies()] == [MessageDropped] * 3
+        fixture.ref.tell("after its end")
+        assert system.dead_letters.count == 1
+
+    play(program)
+
+
+@every_end
+def test_drain_redirect_hands_everything_on(play: Play, how: str) -> None:  # M10
+    heard: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        target = system.spawn(lambda: Hearer(heard), name="target")
+        fixture = Fixture(system, Drain.REDIRECT(target))
+        await fixture.fill(how)
+        await fixture.end(how)
+        assert await fixture.replies() == ["target"] * 3
+        ledger = assert_ledger_balanced(system, fixture.ref)
+        assert (ledger.redirected, ledger.dead_lettered, ledger.dropped) == (QUEUED, 0, 0)
+        theirs = assert_ledger_balanced(system, target)
+        assert (theirs.sent, theirs.handled) == (QUEUED, QUEUED)
+        assert system.dead_letters.count == 0
+        assert target.is_alive
+        told = {message: sender for message, sender in heard if sender is not None}
+        assert told == dict.fromkeys(fixture.told, fixture.sender)
+        assert [message for message, _ in heard][:2] == ["stash told", "stash asked"]
+
+    play(program)
+    assert len(heard) == QUEUED
+
+
+class Hearer(Actor[Any, Any]):
+    def __init__(self, heard: list[Any]) -> None:
+        self.heard = heard
+
+    def receive(self, message: Any) -> str:
+        self.heard.append((message, self.ctx.sender))
+        return self.ctx.name
+
+
+@pytest.mark.parametrize("target_is", ["dead", "stopping", "full", "dropping", "redirecting too"])
+def test_a_redirect_that_finds_no_room_loses_nothing_silently(play: Play, target_is: str) -> None:  # M10
+    async def program(system: ActorSystem) -> None:
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        overflow = Overflow.DROP_NEW if target_is == "dropping" else Overflow.REJECT
+        drain = Drain.REDIRECT(system.spawn(Plain)) if target_is == "redirecting too" else None
+        target = system.spawn(
+            HookedAsync, pre_stop=lambda _: gate, mailbox=MailboxConfig(capacity=1, overflow=overflow), drain=drain
+        )
+        fixture = Fixture(system, Drain.REDIRECT(target))
+        await fixture.fill("stop")
+        if target_is in ("full", "dropping"):
+            target.tell(lambda _: gate)
+            await asyncio.sleep(0)
+            target.tell("the one there is room for")
+        elif target_is == "dead":
+            target.kill()
+            await ended(system, target)
+        else:
+            target.stop()
+            await asyncio.sleep(0)
+            assert target.state is State.STOPPING
+        before = system.ledger()
+        await fixture.end("stop")
+        replies = await fixture.replies()
+        after = system.ledger()
+        gate.set_result(None)
+        assert after.redirected - before.redirected == QUEUED
+        dropped, dead = after.dropped - before.dropped, after.dead_lettered - before.dead_lettered
+        assert (dropped, dead) == ((QUEUED, 0) if target_is == "dropping" else (0, QUEUED))
+        assert system.dead_letters.count == after.dead_lettered
+        assert after.rejected == before.rejected  # there is no sender who could be told
+        if target_is == "dropping":
+            assert [type(reply) for reply in replies] == [MessageDropped] * 3
+        else:
+            assert all(isinstance(reply, GreenroomError) for reply in replies)
+
+    play(program)
+
+
+def test_a_redirect_reaches_an_actor_of_another_system() -> None:  # M10: tell is for any thread, and so is this
+    heard: list[Any] = []
+    arrived = threading.Event()
+
+    def hear(ctx: Context, message: Any) -> str:
+        heard.append(message)
+        if len(heard) == 2:
+            arrived.set()
+        return "from over there"
+
+    with ActorSystem("other") as other:
+        target = other.spawn(hear)
+        target.ask_sync("hello")
+        heard.clear()
+
+        async def main() -> Any:
+            async with asyncio.timeout(PATIENCE), ActorSystem("here") as system:
+                ref = system.spawn(Plain, drain=Drain.REDIRECT(target))
+                ref.tell(1)
+                asked = ref.ask(2, timeout=None)
+                ref.stop()
+                await ref.terminated()
+                assert await asyncio.to_thread(arrived.wait, 3.0), "the redirected messages did not arrive"
+                async with asyncio.timeout(3.0):
+                    assert await asked == "from over there"
+            assert_ledger_balanced(system)
+
+        asyncio.run(main())
+    assert heard == [1, 2]
+    assert_ledger_balanced(other)
+
+
+def test_a_drain_is_one_of_three_things(play: Play) -> None:  # M10
+    async def program(system: ActorSystem) -> None:
+        for wrong in ("drop", Plain, 1):
+            with pytest.raises(ConfigError) as caught:
+                system.spawn(Plain, drain=wrong)  # type: ignore[call-overload]
+            assert caught.value.field == "drain"
+        with pytest.raises(TypeError):
+            Drain.REDIRECT("somebody")  # type: ignore[arg-type]
+        assert system.actors() == []
+
+    play(program)
+
+
+@pytest.mark.parametrize("drain", [None, Drain.DROP, Drain.DEAD_LETTER])
+def test_those_who_wait_for_room_are_told_when_there_will_be_none(play: Play, drain: Drain | None) -> None:  # M10
+    async def program(system: ActorSystem) -> None:
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ref = system.spawn(Hold, gate, mailbox=MailboxConfig(capacity=1), drain=drain)
+        ref.tell("hold")
+        await asyncio.sleep(0)
+        ref.tell("queued")
+        sending = [asyncio.ensure_future(ref.send(number)) for number in range(3)]
+        await asyncio.sleep(0)
+        ref.stop()
+        gate.set_result(None)
+        async with asyncio.timeout(3.0):
+            await asyncio.gather(*sending)
+            await ref.terminated()
+        ledger = assert_ledger_balanced(system, ref)
+        assert (ledger.sent, ledger.handled, ledger.dead_lettered + ledger.dropped) == (5, 1, 4)
+
+    play(program)
+
+
+@pytest.mark.parametrize("how", ENDS[:3])
+def test_replies_put_off_fail_when_their_actor_ends(play: Play, how: str) -> None:  # J5, M8: and all are told of it
+    replies: list[Reply] = []
+
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        parent = system.spawn(Plain)
+        ref = system.spawn(Plain, parent=parent)
+        await probe.watch(ref)
+        asks = [ref.ask(lambda ctx: replies.append(ctx.defer_reply()), timeout=None) for _ in range(3)]
+        await system.settle()
+        assert not any(asked.done() for asked in asks)
+        replies.pop(0).send("in time")
+        assert await asks[0] == "in time"
+        waiting = asyncio.ensure_future(ref.terminated())
+        await asyncio.sleep(0)
+        end(ref, how)
+        await probe.expect_terminated(ref)
+        async with asyncio.timeout(3.0):
+            reason = await waiting
+        for asked in asks[1:]:
+            with pytest.raises(ActorTerminated) as caught:
+                await asked
+            assert caught.value.reason == reason
+        for reply in replies:
+            reply.send("too late")
+        parent.stop()
+        await ended(system, parent)
+
+    play(program)
+
+
+@every_kind
+@pytest.mark.parametrize("how", ENDS[:3])
+def test_an_actor_is_ended_from_any_thread(play: Play, kind: Any, how: str) -> None:  # J5
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        ref = system.spawn(kind)
+        await probe.watch(ref)
+        await asyncio.to_thread(end, ref, how)
+        notice = await probe.expect_terminated(ref)
+        expected = {"stop": ExitKind.NORMAL, "kill": ExitKind.KILLED, "fail": ExitKind.FAIL}
+        assert notice.reason.kind is expected[how]
+        assert isinstance(notice.cause, ValueError if how == "fail" else type(None))
+
+    play(program)
+
+
+@every_kind
+def test_an_actor_that_everybody_ends_at_once_ends_once(play: Play, kind: Any) -> None:  # J5
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        refs = [system.spawn(kind) for _ in range(30)]
+        for ref in refs:
+            await probe.watch(ref)
+        barrier = threading.Barrier(6)
+        acts: list[Callable[[ActorRef[Any, Any]], None]] = [
+            lambda ref: ref.stop(),
+            lambda ref: ref.kill(),
+            lambda ref: ref.fail(ValueError("on purpose")),
+            lambda ref: ref.stop(after_queued=True),
+            lambda ref: ref.tell("hello"),
+        ]
+
+        def work(act: Callable[[ActorRef[Any, Any]], None]) -> None:
+            barrier.wait(PATIENCE)
+            for ref in refs:
+                act(ref)
+
+        threads = [asyncio.create_task(asyncio.to_thread(work, act)) for act in acts]
+        await asyncio.to_thread(barrier.wait, PATIENCE)
+        await asyncio.gather(*threads)
+        for ref in refs:
+            await ended(system, ref)
+        await system.settle()
+        notices = [notice.ref for notice in probe.messages]
+        assert sorted(notices, key=lambda ref: ref.id) == sorted(refs, key=lambda ref: ref.id)
+        assert system.snapshot().terminated == len(refs)
+
+    play(program)
+
+
+@pytest.mark.parametrize("kind", [Plain, PlainAsync])
+def test_stop_after_queued_from_a_thread_is_in_order_with_what_that_thread_sent(play: Play, kind: Any) -> None:  # J5
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(kind)
+
+        def work() -> None:
+            for number in range(5):
+                ref.tell(number)
+            ref.stop(after_queued=True)
+            for number in range(3):
+                ref.tell(number)
+
+        await asyncio.to_thread(work)
+        await ended(system, ref)
+        await system.settle()
+        ledger = system.ledger(ref)
+        assert (ledger.handled, ledger.dead_lettered) == (5, 3)
+
+    play(program)
+
+
+def test_an_actor_fails_with_exceptions_only(play: Play) -> None:  # J5
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Plain)
+        for wrong in ("because", None, ValueError):
+            with pytest.raises(TypeError):
+                ref.fail(wrong)  # type: ignore[arg-type]
+        assert await ref.ask("still there") == "still there"
+
+    play(program)
+
+
+def test_what_is_sent_in_pre_stop_and_to_oneself_is_accounted_for(play: Play) -> None:  # M10
+    class Farewell(Actor[Any, Any]):
+        def __init__(self, friend: ActorRef[Any, Any]) -> None:
+            self.friend = friend
+
+        def receive(self, message: Any) -> None: ...
+
+        def pre_stop(self) -> None:
+            self.friend.tell("goodbye")
+            self.ctx.self.tell("never handled")
+
+        def post_stop(self) -> None:
+            self.friend.tell("gone")
+            self.ctx.self.tell("never handled either")
+
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        ref = system.spawn(Farewell, probe.ref)
+        await ref.started()
+        ref.stop()
+        assert await probe.receive() == "goodbye"
+        assert await probe.receive() == "gone"
+        await ended(system, ref)
+        assert system.ledger(ref).dead_lettered == 2
+
+    play(program)

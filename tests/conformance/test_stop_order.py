@@ -1,0 +1,411 @@
+"""The end of a tree of actors: children first, the parent last, nobody forgotten (M5; case 56)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from greenroom import Actor, ActorRef, ActorSystem, Context, ExitKind, ManualClock, State, SystemConfig
+from greenroom.errors import GreenroomError
+from greenroom.testing import TestProbe, assert_ledger_balanced
+from tests.conformance.lives import Hooked, HookedAsync, Plain, ended
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+ENDS = ["stop", "kill", "fail", "stop(after_queued=True)"]
+
+
+def end(ref: ActorRef[Any, Any], how: str) -> None:
+    if how == "fail":
+        ref.fail(ValueError("on purpose"))
+    elif how == "stop(after_queued=True)":
+        ref.stop(after_queued=True)
+    else:
+        getattr(ref, how)()
+
+
+class Node(Actor[Any, Any]):
+    """Has the children its tree says, and writes down when it ends: a tree is a list of trees."""
+
+    def __init__(self, tree: list[Any], log: list[str]) -> None:
+        self.tree = tree
+        self.log = log
+
+    def pre_start(self) -> None:
+        for subtree in self.tree:
+            self.ctx.spawn(type(self), subtree, self.log)
+
+    def receive(self, message: Any) -> Any:
+        return message
+
+    def post_stop(self) -> None:
+        assert self.ctx.children == []
+        self.log.append(self.ctx.self.path)
+
+
+class AsyncNode(Node):
+    async def pre_stop(self) -> None:
+        await asyncio.sleep(0)
+
+    async def post_stop(self) -> None:  # type: ignore[override]
+        super().post_stop()
+        await asyncio.sleep(0)
+        assert self.log.count(self.ctx.self.path) == 1
+
+
+def assert_children_went_first(log: list[str]) -> None:
+    gone: set[str] = set()
+    for path in log:
+        parents = path.split("/")
+        for length in range(2, len(parents)):
+            assert "/".join(parents[:length]) not in gone, log
+        gone.add(path)
+    assert len(gone) == len(log)
+
+
+def size(tree: list[Any]) -> int:
+    return 1 + sum(map(size, tree))
+
+
+def chain(depth: int) -> list[Any]:
+    tree: list[Any] = []
+    for _ in range(depth - 1):
+        tree = [tree]
+    return tree
+
+
+WIDE: list[Any] = [[] for _ in range(500)]
+BUSHY: list[Any] = [[[[], []], []], [], [[[[]]], [[], [], []]]]
+TREES = [[], [[]], BUSHY, WIDE, chain(60)]
+
+
+@pytest.mark.parametrize("tree", TREES, ids=["alone", "one child", "bushy", "wide", "deep"])
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("node", [Node, AsyncNode], ids=["sync", "async"])
+def test_a_parent_ends_after_every_descendant(play: Play, node: Any, how: str, tree: list[Any]) -> None:  # case 56, M5
+    log: list[str] = []
+
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        ref = system.spawn(node, tree, log, name="top")
+        await probe.watch(ref)
+        await system.settle()
+        assert len(system.actors()) == size(tree) + 1
+        end(ref, how)
+        await ended(system, ref)
+        await probe.expect_terminated(ref)
+        assert system.actors() == [probe.ref]
+        assert len(log) == size(tree)
+        assert log[-1] == "/top"
+
+    system = play(program)
+    assert_children_went_first(log)
+    assert system.report is not None
+    assert system.report.forced == ()
+
+
+trees = st.recursive(st.just([]), lambda below: st.lists(below, max_size=4), max_leaves=12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(tree=trees, node=st.sampled_from([Node, AsyncNode]), how=st.sampled_from(ENDS))
+def test_any_tree_ends_from_its_leaves_up(tree: list[Any], node: Any, how: str) -> None:  # case 56
+    log: list[str] = []
+
+    async def main() -> None:
+        async with asyncio.timeout(20.0), ActorSystem() as system:
+            ref = system.spawn(node, tree, log)
+            end(ref, how)  # its descendants may not even exist yet
+            await ended(system, ref)
+            assert system.actors() == []
+        assert_ledger_balanced(system)
+
+    asyncio.run(main())
+    assert_children_went_first(log)
+
+
+def test_a_long_chain_of_actors_does_not_exhaust_the_stack(play: Play) -> None:  # M5
+    refs: list[ActorRef[Any, Any]] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Plain)
+        for _ in range(5_000):
+            refs.append(ref)
+            ref = system.spawn(Plain, parent=ref)
+        refs[0].stop()
+        assert (await ended(system, refs[0], 10.0)).kind is ExitKind.NORMAL
+        assert system.actors() == []
+
+    play(program)
+    del refs[1:]
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [("stop", ExitKind.SHUTDOWN), ("fail", ExitKind.SHUTDOWN), ("kill", ExitKind.KILLED)],
+)
+def test_children_end_for_the_sake_of_their_parent(play: Play, how: str, kind: ExitKind) -> None:  # M5
+    log: list[str] = []
+
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(Hooked)
+        child = await parent.ask(lambda ctx: ctx.spawn(Hooked, log))
+        grandchild = await child.ask(lambda ctx: ctx.spawn(Hooked, log))
+        end(parent, how)
+        reasons = [await child.terminated(), await grandchild.terminated()]
+        assert [reason.kind for reason in reasons] == [kind, kind]
+        assert [reason.cause for reason in reasons] == [None, None]
+        await parent.terminated()
+
+    play(program)
+    assert ("pre_stop" in log) == (how != "kill")
+    assert log.count("post_stop") == 2
+
+
+@pytest.mark.parametrize("how", ["stop", "kill", "fail"])
+def test_a_child_that_ends_takes_nobody_with_it(play: Play, how: str) -> None:  # M5
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(Hooked)
+        first = await parent.ask(lambda ctx: ctx.spawn(Plain))
+        second = await parent.ask(lambda ctx: ctx.spawn(Plain))
+        end(first, how)
+        await first.terminated()
+        assert await second.ask("still there") == "still there"
+        assert await parent.ask(lambda ctx: ctx.children) == [second]
+
+    play(program)
+
+
+def test_the_children_are_alive_in_pre_stop_and_gone_in_post_stop(play: Play) -> None:  # M3, M5
+    seen: dict[str, Any] = {}
+
+    class Parent(Actor[Any, Any]):
+        def pre_start(self) -> None:
+            self.child = self.ctx.spawn(Plain)
+
+        def receive(self, message: Any) -> None: ...
+
+        async def pre_stop(self) -> None:
+            seen["reply in pre_stop"] = await self.child.ask("hello")
+
+        def post_stop(self) -> None:
+            seen["children in post_stop"] = self.ctx.children
+            seen["state of the child"] = self.child.state
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Parent)
+        await ref.started()
+        ref.stop()
+        await ended(system, ref)
+
+    play(program)
+    assert seen == {
+        "reply in pre_stop": "hello",
+        "children in post_stop": [],
+        "state of the child": State.TERMINATED,
+    }
+
+
+def test_plain_children_are_stopped_all_at_once(play: Play) -> None:  # M5: not one after the other
+    async def program(system: ActorSystem) -> None:
+        barrier = asyncio.Barrier(5)
+        parent = system.spawn(Hooked)
+        for _ in range(5):
+            await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: barrier.wait()))
+        parent.stop()
+        await ended(system, parent)
+
+    assert play(program).report.forced == ()  # type: ignore[union-attr]
+
+
+def test_a_parent_that_waits_for_its_children_stays_responsive(play: Play) -> None:  # M5
+    clock = ManualClock()
+
+    class Parent(Hooked):
+        def inspect(self, *items: str) -> dict[str, Any]:
+            return {"children": len(self.ctx.children)}
+
+    async def program(system: ActorSystem) -> None:
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        parent = system.spawn(Parent)
+        child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
+        await child.started()
+        parent.stop()
+        await clock.advance(1.0)
+        assert parent.state is State.STOPPING
+        assert await parent.inspect() == {"children": 1}
+        parent.tell("a dead letter")
+        parent.fail(ValueError("too late to matter"))
+        await clock.advance(1.0)
+        assert parent.is_alive
+        assert system.dead_letters.count == 1
+        gate.set_result(None)
+        assert (await ended(system, parent)).kind is ExitKind.NORMAL
+
+    play(program, clock=clock)
+
+
+def test_a_kill_reaches_those_that_a_stop_waits_for(play: Play) -> None:  # M5
+    clock = ManualClock()
+    log: list[str] = []
+
+    async def program(system: ActorSystem) -> None:
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        parent = system.spawn(Hooked, log)
+        child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
+        await child.started()
+        parent.stop()
+        await clock.advance(1.0)
+        parent.kill()
+        assert (await ended(system, child)).kind is ExitKind.KILLED
+        assert (await ended(system, parent)).kind is ExitKind.KILLED
+
+    play(program, clock=clock)
+    assert log[-1] == "post_stop"
+
+
+@pytest.mark.parametrize("when", ["pre_stop", "waiting", "post_stop"])
+def test_a_child_spawned_under_a_stopping_parent_is_no_orphan(play: Play, when: str) -> None:  # M5, M4
+    clock = ManualClock()
+    spawned: list[ActorRef[Any, Any]] = []
+    refused: list[Exception] = []
+
+    def spawn(ctx: Context) -> None:
+        try:
+            spawned.append(ctx.spawn(Plain, name="late"))
+        except GreenroomError as exc:
+            refused.append(exc)
+
+    async def program(system: ActorSystem) -> None:
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        parent = system.spawn(Hooked, None, name="parent", **({} if when == "waiting" else {when: spawn}))
+        child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
+        await child.started()
+        parent.stop()
+        await clock.advance(0.1)
+        if when == "waiting":
+            try:
+                spawned.append(system.spawn(Plain, parent=parent, name="late"))
+            except GreenroomError as exc:
+                refused.append(exc)
+        await clock.advance(0.1)
+        gate.set_result(None)
+        assert (await ended(system, parent)).kind is ExitKind.NORMAL  # without any time passing: nobody was forced
+        assert len(spawned) + len(refused) == 1
+        assert not any(ref.is_alive for ref in spawned)
+
+    system = play(program, clock=clock)
+    assert system.report is not None
+    assert system.report.forced == ()
+
+
+@pytest.mark.parametrize("kind", [Hooked, HookedAsync], ids=["sync", "async"])
+def test_children_of_an_actor_that_fails_to_start_end_before_it(play: Play, kind: Any) -> None:  # M3, M4
+    log: list[str] = []
+
+    def spawn_and_raise(ctx: Context) -> None:
+        ctx.spawn(Hooked, None, post_stop=lambda _: log.append("child"))
+        ctx.spawn(HookedAsync, None, post_stop=lambda _: log.append("child"))
+        raise ValueError("on purpose")
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(kind, None, pre_start=spawn_and_raise, post_stop=lambda _: log.append("parent"))
+        assert (await ended(system, ref)).kind is ExitKind.FAIL
+        assert system.actors() == []
+
+    play(program)
+    assert log in (["child", "child", "parent"], ["child", "parent"], ["parent"])  # those that had started
+
+
+def test_stop_after_queued_acts_in_order(play: Play) -> None:  # M5: what is queued now, and nothing more
+    log: list[str] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Hooked, log)
+        ref.tell(1)
+        ref.tell(2)
+        asked = ref.ask(3)
+        ref.stop(after_queued=True)
+        ref.tell(4)
+        late = ref.ask(5, timeout=None)
+        assert await asked == 3
+        with pytest.raises(GreenroomError):
+            await late
+        assert (await ended(system, ref)).kind is ExitKind.NORMAL
+        ledger = system.ledger(ref)
+        assert (ledger.handled, ledger.dead_lettered) == (3, 2)
+
+    play(program)
+    assert log == ["pre_start", "post_start", "receive 1", "receive 2", "receive 3", "pre_stop", "post_stop"]
+
+
+def test_stop_overtakes_a_stop_that_waits_its_turn(play: Play) -> None:  # M5
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(HookedAsync)
+        for number in range(3):
+            ref.tell(number)
+        ref.stop(after_queued=True)
+        ref.stop(after_queued=True)
+        ref.stop()
+        await ended(system, ref)
+        assert system.ledger(ref).dead_lettered == 3
+
+    play(program)
+
+
+@pytest.mark.parametrize("kind", [Plain, Hooked, HookedAsync])
+def test_a_stop_acts_after_the_message_in_hand(play: Play, kind: Any) -> None:  # M5: and the reply is not lost
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(kind)
+
+        def stop_itself(ctx: Context) -> str:
+            ctx.stop()
+            ctx.self.tell("never handled")
+            return "the reply"
+
+        assert await ref.ask(stop_itself) == "the reply"
+        await ended(system, ref)
+        ledger = system.ledger(ref)
+        assert (ledger.handled, ledger.dead_lettered) == (1, 1)
+
+    play(program)
+
+
+def test_an_actor_stops_its_own_children_and_nobody_elses(play: Play) -> None:  # M5
+    async def program(system: ActorSystem) -> None:
+        parent, stranger = system.spawn(Plain), system.spawn(Plain)
+        child = await parent.ask(lambda ctx: ctx.spawn(Plain))
+        with pytest.raises(ValueError, match="no child"):
+            await system.spawn(Plain).ask(lambda ctx: ctx.stop(stranger))
+        await parent.ask(lambda ctx: ctx.stop(child))
+        assert (await ended(system, child)).kind is ExitKind.NORMAL
+        assert stranger.is_alive
+        assert parent.is_alive
+
+    play(program)
+
+
+def test_one_stop_timeout_is_enough_for_a_whole_tree(play: Play) -> None:  # M5
+    config = SystemConfig()
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        top = system.spawn(Hooked)
+        ref = top
+        for _ in range(5):
+            ref = await ref.ask(lambda ctx: ctx.spawn(Hooked))
+        never = asyncio.get_running_loop().create_future()
+        leaf = await ref.ask(lambda ctx: ctx.spawn(HookedAsync, None, name="leaf", pre_stop=lambda _: never))
+        await leaf.started()
+        top.stop()
+        await clock.advance(config.stop_timeout + 2.0)
+        await ended(system, top)
+
+    system = play(program, clock=clock)
+    assert system.report is not None
+    assert any(path.endswith("/leaf") for path in system.report.forced)
