@@ -21,6 +21,12 @@ BACKENDS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
 Program = Callable[[ActorSystem], Coroutine[Any, Any, None]]
 
 
+def pytest_collection_finish() -> None:
+    """Put what pytest itself has made out of the collector's sight: nearly every test asks it to look at everything."""
+    gc.collect()
+    gc.freeze()
+
+
 class Play:
     """Runs a test's coroutine with a system of its own, on one kind of event loop."""
 

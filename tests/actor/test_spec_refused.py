@@ -161,12 +161,12 @@ def test_a_hook_may_take_more_than_it_is_given_if_it_need_not(play: Play, hook: 
 def test_a_receive_that_needs_no_self_works_or_is_refused(play: Play) -> None:
     class Static(Actor[str, str]):
         @staticmethod
-        def receive(message: str) -> str:
+        def receive(message: str) -> str:  # pyright: ignore
             return f"hello {message}"
 
     class Classy(Actor[str, str]):
         @classmethod
-        def receive(cls, message: str) -> str:
+        def receive(cls, message: str) -> str:  # pyright: ignore
             return f"hello {message}"
 
     async def program(system: ActorSystem) -> None:

@@ -140,9 +140,8 @@ def reply_after_defer(ctx: Context) -> None:
 
 
 def defer_twice(ctx: Context) -> None:
-    first, second = ctx.defer_reply(), ctx.defer_reply()
-    first.send(1)
-    second.send(2)
+    ctx.defer_reply().send(1)
+    ctx.defer_reply().send(2)
 
 
 @pytest.mark.parametrize("act", [reply_twice, fail_after_reply, defer_after_reply, reply_after_defer, defer_twice])

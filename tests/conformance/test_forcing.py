@@ -6,13 +6,13 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from greenroom import (
     Actor,
-    ActorRef,
     ActorSystem,
     ActorTerminated,
     Context,
@@ -314,10 +314,8 @@ def test_a_shutdown_without_any_time_ends_everybody_all_the_same(play: Play, kin
 def test_a_handler_that_is_always_busy_is_forced_too(play: Play) -> None:  # case 57
     async def spin(ctx: Context, message: Any) -> None:
         while True:
-            try:
+            with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)
-            except asyncio.CancelledError:
-                pass
 
     async def program(system: ActorSystem) -> None:
         system.spawn(spin, name="spinning").tell("go")

@@ -126,10 +126,10 @@ def test_on_signal_that_raises_strands_nobody(
         listen(_, heard)
 
     class Sync(Plain):
-        on_signal = listen
+        on_signal = listen  # type: ignore[assignment]
 
     class Async(Plain):
-        on_signal = listen_async
+        on_signal = listen_async  # type: ignore[assignment]
 
     def handle(ctx: Context, message: Any) -> Any:
         return message
@@ -187,7 +187,7 @@ class Parent(Kin):
 
 
 class ParentAsync(Parent):
-    async def on_child_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+    async def on_child_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:  # type: ignore[override]
         await asyncio.sleep(0)
         raise self.error
 

@@ -15,7 +15,6 @@ from greenroom import (
     MailboxConfig,
     MailboxFull,
     ManualClock,
-    Overflow,
 )
 from greenroom.errors import InvalidDelay, SendTimeout
 from greenroom.testing import assert_ledger_balanced
@@ -243,19 +242,6 @@ def test_a_send_to_a_dead_actor_is_a_dead_letter_at_once(play: Play) -> None:  #
             await ref.send(n)
         assert [letter.message for letter in system.dead_letters.recent()] == [0, 1, 2]
         assert assert_ledger_balanced(system, ref).dead_lettered == 3
-
-    play(program)
-
-
-@pytest.mark.parametrize(("policy", "heard"), [(Overflow.DROP_OLD, [3]), (Overflow.DROP_NEW, [1])])
-def test_a_mailbox_that_drops_makes_nobody_wait(play: Play, policy: Overflow, heard: list[int]) -> None:  # case 10
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system, mailbox=MailboxConfig(capacity=1, overflow=policy))
-        ref = await held.begin()
-        for n in (1, 2, 3):
-            await ref.send(n)
-        assert await held.end() == heard
-        assert assert_ledger_balanced(system, ref).dropped == 2
 
     play(program)
 

@@ -368,12 +368,13 @@ def test_a_forwarded_ask_ends_as_if_it_had_been_put_to_the_other(play: Play, lan
         dead = system.spawn(Echo)
         dead.stop()
         await dead.terminated()
-        full = system.spawn(Keeper, [], mailbox=MailboxConfig(capacity=1))
+        lanes: dict[Lane, int] = {one: 1 for one in Lane if one is not Lane.DATA}
+        full = system.spawn(Keeper, [], mailbox=MailboxConfig(capacity=1, lanes=lanes))
         silent, picky = system.spawn(Keeper, []), system.spawn(Cell)
 
         def pass_on(ctx: Context, message: Ref) -> str:
             if message == full:
-                full.tell("no room")
+                full.tell("no room", lane=lane)
             ctx.forward(message)
             if message == dead:
                 raise BAD  # no business of the asker any more

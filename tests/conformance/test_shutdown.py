@@ -482,10 +482,16 @@ def test_run_blocks_until_the_system_has_stopped_and_raises_its_failure() -> Non
 
 def test_a_plain_with_reports_the_failure_too() -> None:  # M11
     cause = KeyboardInterrupt("on purpose")
-    with pytest.raises(SystemFailed) as caught, ActorSystem() as system:
-        system.spawn(Plain).tell(raises(cause))
-        while system.phase != "stopped":
-            threading.Event().wait(0.001)
+    system = ActorSystem()
+
+    def run() -> None:
+        with system:
+            system.spawn(Plain).tell(raises(cause))
+            while system.phase != "stopped":
+                threading.Event().wait(0.001)
+
+    with pytest.raises(SystemFailed) as caught:
+        run()
     assert caught.value.__cause__ is cause
 
 
@@ -518,7 +524,9 @@ def test_a_system_may_be_failed_from_another_thread(play: Play) -> None:  # M11,
 
 
 @pytest.mark.parametrize("timeout", [None, 5.0])
-def test_actors_that_wait_for_one_another_do_not_hold_up_a_shutdown(play: Play, timeout: float | None) -> None:  # case 59
+def test_actors_that_wait_for_one_another_do_not_hold_up_a_shutdown(
+    play: Play, timeout: float | None
+) -> None:  # case 59
     class Link(Actor[Any, Any]):
         def __init__(self, after: ActorRef[Any, Any] | None) -> None:
             self.after = after

@@ -109,7 +109,7 @@ def test_a_parent_ends_after_every_descendant(play: Play, node: Any, how: str, t
     assert system.report.forced == ()
 
 
-trees = st.recursive(st.just([]), lambda below: st.lists(below, max_size=4), max_leaves=12)
+trees = st.recursive(st.just([]), lambda below: st.lists(below, max_size=4), max_leaves=12)  # type: ignore[var-annotated]
 
 
 @settings(max_examples=30, deadline=None)

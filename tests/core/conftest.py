@@ -27,8 +27,7 @@ from greenroom._core.poller import Poller
 from greenroom._core.verdict import Verdict
 from greenroom.clock import Clock, ManualClock
 from greenroom.lanes import Lane, MailboxConfig
-from tests.core.hosts import Returned
-from tests.core.hosts import Letters, Recorder
+from tests.core.hosts import Letters, Recorder, Returned
 
 DEADLINE = 20.0
 """Seconds a test may wait for anything. Never reached unless something is wrong."""

@@ -12,8 +12,8 @@ from greenroom._core.host import Host
 from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom.errors import WaitsForItself
-from tests.core.props import LONG, bare_yield, me, never, var
 from tests.core.hosts import Returned
+from tests.core.props import LONG, bare_yield, me, never, var
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage

@@ -10,8 +10,8 @@ import pytest
 from greenroom._core.counts import count_loop
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
-from tests.core.props import bare_yield, never
 from tests.core.hosts import Returned
+from tests.core.props import bare_yield, never
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage

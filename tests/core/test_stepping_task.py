@@ -13,8 +13,8 @@ import pytest
 from greenroom._core.counts import count_loop
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
-from tests.core.props import LONG, me, never, var
 from tests.core.hosts import Returned
+from tests.core.props import LONG, me, never, var
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage, Threads

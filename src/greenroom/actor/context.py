@@ -182,7 +182,7 @@ class Context(Body, Spawns):
 
     def stop(self, child: ActorRef[Any, Any] | None = None) -> None:
         """Stop a child, or (without one) the actor itself, after the message in hand."""
-        cell = self.cell if child is None else cell_of(child, "stop()")
+        cell = self.cell if child is None else cell_of(child, "stop(child)")
         if child is not None and child.parent != self.self:
             raise BadArgument(f"{child} is no child of {self.self}: use `ref.stop()` for others")
         self.cell.loop.host.request_end(cell, NORMAL)

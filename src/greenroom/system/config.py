@@ -107,7 +107,9 @@ class SystemConfig:
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
             raise ConfigError("path", str(path), f"cannot be read as TOML: {exc}") from exc
         tools = content.get("tool", {})
-        section = (tools if isinstance(tools, Mapping) else {}).get("greenroom", content.get("greenroom"))
+        if not isinstance(tools, Mapping):
+            raise ConfigError("tool", tools, "must be a table")
+        section = tools.get("greenroom", content.get("greenroom"))
         if section is None:
             section = {} if "tool" in content or "project" in content else content
         return cls.from_mapping(section)
