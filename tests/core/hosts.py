@@ -9,6 +9,7 @@ class Returned(Verdict):
     """What a handler returns for the script to write down."""
 
     def __init__(self, value: object) -> None:
+        super().__init__()
         self.value = value
 
     def __eq__(self, other: object) -> bool:
