@@ -64,6 +64,19 @@ def _rebuild(cls: type[GreenroomError], args: tuple[Any, ...], state: dict[str, 
     return error
 
 
+def in_words(cause: BaseException) -> str:
+    """What an exception says of itself; a user's class may be unable to, and its failure must be told all the same.
+
+    >>> in_words(ValueError("bad"))
+    'ValueError: bad'
+    """
+    try:
+        text = str(cause)
+    except Exception:
+        text = "(its text cannot be shown)"
+    return f"{type(cause).__name__}: {text}"
+
+
 class GreenroomError(Exception):
     """The base of every exception raised by Greenroom."""
 
@@ -427,7 +440,7 @@ class SystemFailed(GreenroomError):
     code = "system_failed"
 
     def __init__(self, name: str, cause: BaseException) -> None:
-        super().__init__(f"the system {name!r} was ended by {type(cause).__name__}: {cause}")
+        super().__init__(f"the system {name!r} was ended by {in_words(cause)}")
         self.name = name
 
 

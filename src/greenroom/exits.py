@@ -16,6 +16,8 @@ from asyncio.exceptions import CancelledError
 from dataclasses import dataclass
 from enum import Enum
 
+from greenroom.errors import in_words
+
 __all__ = ["KILLED", "NORMAL", "SHUTDOWN", "ExitKind", "ExitReason", "ends_system"]
 
 
@@ -62,7 +64,7 @@ class ExitReason:
     def __str__(self) -> str:
         if self.cause is None:
             return self.kind.value
-        return f"{self.kind.value}: {type(self.cause).__name__}: {self.cause}"
+        return f"{self.kind.value}: {in_words(self.cause)}"
 
 
 NORMAL = ExitReason(ExitKind.NORMAL)

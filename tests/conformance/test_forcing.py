@@ -200,35 +200,6 @@ def test_an_order_to_end_is_no_reason_to_force_an_actor_that_has_ended(play: Pla
     assert system.report.forced == ()
 
 
-def test_an_actor_is_not_forced_unless_it_was_told_to_end(play: Play) -> None:  # case 57
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-        async def inspect_myself(ctx: Context) -> str:
-            try:
-                async with asyncio.timeout(0):
-                    await ctx.self.inspect()  # which cannot be answered before this handler has ended
-            except TimeoutError:
-                pass
-            return await gate
-
-        ref = system.spawn(HookedAsync)
-        asked = ref.ask(inspect_myself, timeout=None)
-        for _ in range(10):
-            await asyncio.sleep(0)
-            await clock.advance(10 * STOP_TIMEOUT)
-        assert not asked.done()
-        gate.set_result("still there")
-        assert await asked == "still there"
-        assert ref.is_alive
-
-    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
-    assert system.report is not None
-    assert system.report.forced == ()
-
-
 def test_the_rest_of_a_tree_stops_gently_though_one_leaf_does_not(play: Play) -> None:  # case 57
     clock = ManualClock()
     log: list[str] = []

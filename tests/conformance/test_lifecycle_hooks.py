@@ -242,6 +242,21 @@ def test_a_hook_may_end_the_whole_system(play: Play, kind: Any, hook: str, error
         assert_is_a_life(ref.history)
 
 
+@pytest.mark.parametrize("kind", [WatchingKin, WatchingKinAsync, Parent, ParentAsync])
+def test_a_hook_with_news_of_others_may_end_the_whole_system(play: Play, kind: Any) -> None:  # M3
+    class Failing(kind):  # type: ignore[misc]
+        error = KeyboardInterrupt("on purpose")
+
+    async def program(system: ActorSystem) -> None:
+        system.spawn(Failing).tell("go")
+        await system.stopped()
+
+    with pytest.raises(SystemFailed) as caught:
+        play(program)
+    assert caught.value.__cause__ is Failing.error
+    assert play.raised == []
+
+
 @every_hooked
 def test_hooks_run_once_each_and_in_their_order(play: Play, kind: Any) -> None:  # M3
     log: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -199,5 +200,27 @@ def test_a_name_is_free_before_the_watchers_are_told(play: Play, kind: Any, end:
     async def program(system: ActorSystem) -> None:
         watcher = system.spawn(Watcher, name="watcher")
         assert await watcher.ask("go") == (None, [], "/watcher/child")
+
+    play(program)
+
+
+def test_of_many_threads_that_want_a_name_one_gets_it(play: Play) -> None:  # case 60
+    async def program(system: ActorSystem) -> None:
+        barrier = threading.Barrier(5)
+        got: list[ActorRef[Any, Any]] = []
+        refused: list[NameTaken] = []
+
+        def claim() -> None:
+            barrier.wait(15.0)
+            try:
+                got.append(system.spawn(Plain, name="one"))
+            except NameTaken as exc:
+                refused.append(exc)
+
+        threads = [asyncio.create_task(asyncio.to_thread(claim)) for _ in range(4)]
+        await asyncio.to_thread(barrier.wait, 15.0)
+        await asyncio.gather(*threads)
+        assert (len(got), len(refused)) == (1, 3)
+        assert system.actors() == got
 
     play(program)

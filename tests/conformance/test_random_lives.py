@@ -44,7 +44,7 @@ class World:
     system: ActorSystem
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     refs: list[ActorRef[Any, Any]] = field(default_factory=list)
-    asked: list[Any] = field(default_factory=list)
+    asked: list[tuple[ActorRef[Any, Any], Any]] = field(default_factory=list)
     accepted: int = 0
     done: list[Any] = field(default_factory=list)
     post_stops: list[int] = field(default_factory=list)
@@ -62,6 +62,11 @@ class World:
             self.accepted += 1
         except MailboxFull:
             pass
+
+    def ask(self, ref: ActorRef[Any, Any], message: Any, lane: Lane = Lane.DATA) -> Any:
+        asked = ref.ask(message, lane=lane, timeout=None)
+        self.asked.append((ref, asked))
+        return asked
 
     def open_gate(self) -> None:
         self.gate.set()
@@ -173,12 +178,11 @@ class Watching(Member):
 
 
 class Asking(Member):
-    """Asks the first of all, and passes the answer on."""
+    """Asks the first of all before it does anything."""
 
     async def receive(self, message: Any) -> Any:
         if self.world.refs[0] != self.ctx.self:
-            self.world.asked.append(asked := self.world.refs[0].ask(message, timeout=None))
-            return await asked
+            await self.world.ask(self.world.refs[0], "echo")
         return super().receive(message)
 
 
@@ -239,7 +243,7 @@ async def perform(world: World, operation: tuple[Any, ...]) -> None:
         if verb == "tell":
             world.tell(ref, *operation[2:])
         elif verb == "ask":
-            world.asked.append(ref.ask(operation[2], lane=operation[3], timeout=None))
+            world.ask(ref, *operation[2:])
         elif verb == "from a thread":
             act: Callable[[], None] = (
                 (lambda: world.tell(ref, "echo")) if operation[2] == "tell" else (lambda: end(ref, operation[2]))
@@ -322,9 +326,10 @@ def check(world: World) -> None:
         assert (reason.cause is not None) == (reason.kind is ExitKind.FAIL)
         assert_ledger_balanced(system, ref)
     rejected = 0
-    for asked in world.asked:
+    for ref, asked in world.asked:
         assert asked.done(), f"{asked} never ended"
-        rejected += isinstance(outcome(asked), MailboxFull)
+        result = outcome(asked)
+        rejected += isinstance(result, MailboxFull) and result.ref == ref
     ledger = system.ledger()
     assert ledger.queued == ledger.in_hand == 0
     assert ledger.sent == world.accepted + len(world.asked) - rejected + ledger.redirected

@@ -11,24 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import (
-    Actor,
     ActorRef,
     ActorSystem,
     ActorTerminated,
-    Behaviors,
     Context,
     ExitKind,
-    MailboxConfig,
-    MailboxFull,
     ManualClock,
     State,
     SystemConfig,
-    SystemFailed,
     SystemStopped,
 )
 from greenroom.errors import GreenroomError, NotStarted, WaitsForItself
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.lives import Hooked, HookedAsync, Plain, PlainAsync, assert_is_a_life, raises
+from tests.conformance.lives import Hooked, HookedAsync, Plain, PlainAsync, assert_is_a_life
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -195,32 +190,6 @@ def test_a_shutdown_may_be_given_up_and_goes_on_all_the_same(play: Play) -> None
     assert_ended_once(play(program), 1)
 
 
-@pytest.mark.parametrize("kind", [Plain, PlainAsync])
-def test_a_shutdown_ends_a_system_that_goes_on_spawning(play: Play, kind: Any) -> None:  # case 59
-    refused: list[Exception] = []
-
-    def multiply(ctx: Context) -> None:
-        try:
-            for _ in range(2):
-                ctx.spawn(kind).tell(multiply)
-                ctx.system.spawn(kind, name=None).tell("hello")
-        except SystemStopped as exc:
-            refused.append(exc)
-        ctx.self.tell(multiply)
-
-    async def program(system: ActorSystem) -> None:
-        system.spawn(kind).tell(multiply)
-        system.spawn(kind).tell(multiply)
-        while len(system.actors()) < 200:  # noqa: ASYNC110 - nothing else tells when it has come so far
-            await asyncio.sleep(0)
-        await system.shutdown()
-
-    system = play(program, max_actors_per_tick=8)
-    assert system.report is not None
-    assert_ended_once(system, system.report.started)
-    assert system.report.started >= 200
-
-
 @pytest.mark.parametrize("hook", ["pre_stop", "post_stop"])
 def test_nothing_can_be_spawned_while_a_system_stops(play: Play, hook: str) -> None:  # case 59, M11
     raised: list[BaseException] = []
@@ -329,265 +298,6 @@ def test_close_is_for_programs_without_asyncio() -> None:  # M11
     assert_ended_once(system, 5)
     with pytest.raises(SystemStopped):
         system.spawn(Plain)
-
-
-def test_ten_thousand_actors_with_full_mailboxes_end_with_an_exact_account(play: Play) -> None:  # M11, B4
-    actors, room = 10_000, 3
-
-    class Slow(Actor[int, int]):
-        async def receive(self, message: int) -> int:
-            await asyncio.sleep(0)
-            return message
-
-    async def program(system: ActorSystem) -> None:
-        refs = [system.spawn(Slow, mailbox=MailboxConfig(capacity=room)) for _ in range(actors)]
-        for ref in refs:
-            for number in range(room):
-                ref.tell(number)
-        with pytest.raises(MailboxFull):
-            refs[-1].tell(room)
-        asked = [ref.ask(room, timeout=None) for ref in refs[:100]]
-        sending = asyncio.ensure_future(refs[0].send(room))
-        await asyncio.sleep(0)
-        await system.shutdown()
-        await sending
-        results = await asyncio.gather(*asked, return_exceptions=True)
-        assert all(isinstance(result, MailboxFull | ActorTerminated | int) for result in results)
-        ledger = system.ledger()
-        assert ledger.sent == actors * room + 1
-        assert ledger.handled + ledger.failed + ledger.dead_lettered == ledger.sent
-        assert ledger.failed == 0
-        assert system.dead_letters.count == ledger.dead_lettered
-
-    assert_ended_once(play(program), actors)
-
-
-def test_no_message_goes_missing_when_threads_send_into_a_shutdown(play: Play) -> None:  # M11, B4
-    sent: list[int] = []
-
-    async def program(system: ActorSystem) -> None:
-        refs = [system.spawn(kind, mailbox=MailboxConfig(capacity=8)) for kind in (Plain, PlainAsync) * 5]
-        under_way, over = threading.Barrier(4), threading.Event()
-
-        def flood() -> None:
-            under_way.wait(PATIENCE)
-            number = 0
-            while not over.is_set() or number == 0:
-                for ref in refs:
-                    try:
-                        ref.tell(number)
-                        number += 1
-                    except MailboxFull:
-                        pass
-            sent.append(number)
-
-        floods = [asyncio.create_task(asyncio.to_thread(flood)) for _ in range(3)]
-        await asyncio.to_thread(under_way.wait, PATIENCE)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        await system.shutdown()
-        over.set()
-        await asyncio.gather(*floods)
-
-    system = play(program)
-    assert system.ledger().sent == sum(sent)
-    assert_ended_once(system, 10)
-
-
-@pytest.mark.parametrize("kind", [Plain, PlainAsync])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_what_ends_programs_ends_the_system_with_that_cause(play: Play, kind: Any, error: Any) -> None:  # M11
-    cause = error("on purpose")
-
-    async def program(system: ActorSystem) -> None:
-        system.spawn(Hooked)
-        ref = system.spawn(kind)
-        asked = ref.ask(raises(cause), timeout=None)
-        ref.tell("queued")
-        with pytest.raises(ActorTerminated):
-            await asked
-        await system.stopped()
-
-    with pytest.raises(SystemFailed) as caught:
-        play(program)
-    assert caught.value.__cause__ is cause
-    assert caught.value.code == "system_failed"
-    assert play.raised == []
-    assert play.system is not None
-    assert_ended_once(play.system, 2)
-    ledger = play.system.ledger()
-    assert (ledger.failed, ledger.dead_lettered) == (1, 1)
-    assert play.system.report is not None
-    assert play.system.report.cause is cause
-
-
-def test_a_failure_of_the_program_itself_is_not_hidden_by_the_systems(play: Play) -> None:  # M11
-    async def program(system: ActorSystem) -> None:
-        system.fail(ValueError("the system's"))
-        raise LookupError("the program's")
-
-    with pytest.raises(LookupError):
-        play(program)
-    assert play.system is not None
-    assert_ended_once(play.system, 0)
-
-
-@pytest.mark.parametrize("step", ["init", "pre_start", "post_start", "receive"])
-def test_a_failing_root_ends_the_system_with_its_cause(play: Play, step: str) -> None:  # M11, M14
-    cause = ValueError("on purpose")
-    act = raises(cause)
-
-    def make() -> Actor[Any, Any]:
-        return Hooked(None, **{step: act})
-
-    async def program(system: ActorSystem) -> None:
-        assert system.root is not None
-        system.spawn(Hooked)
-        system.root.tell(act)
-        await system.stopped()
-
-    with pytest.raises(SystemFailed) as caught:
-        play(program, root=make)
-    assert caught.value.__cause__ is cause
-    assert play.system is not None
-    assert_ended_once(play.system, 2)
-
-
-@pytest.mark.parametrize("end", ["stop", "kill", "behavior"])
-def test_the_system_ends_with_its_root(play: Play, end: str) -> None:  # M11, M14
-    async def program(system: ActorSystem) -> None:
-        assert system.root is not None
-        other = system.spawn(Hooked)
-        system.root.tell(lambda _: Behaviors.stopped) if end == "behavior" else getattr(system.root, end)()
-        await system.stopped()
-        assert (await other.terminated()).kind is ExitKind.SHUTDOWN
-
-    assert_ended_once(play(program, root=Hooked), 2)
-
-
-def test_run_blocks_until_the_system_has_stopped_and_raises_its_failure() -> None:  # M11, J2
-    ended = ActorSystem(root=Behaviors.setup(lambda ctx: Behaviors.receive(lambda _, message: Behaviors.stopped)))
-    assert ended.root is not None
-    ended.root.tell("stop")
-    ended.run()
-    assert_ended_once(ended, 1)
-
-    failed = ActorSystem(root=Plain)
-    assert failed.root is not None
-    failed.root.tell(raises(ValueError("on purpose")))
-    with pytest.raises(SystemFailed, match="on purpose"):
-        failed.run()
-    assert_ended_once(failed, 1)
-
-
-def test_a_plain_with_reports_the_failure_too() -> None:  # M11
-    cause = KeyboardInterrupt("on purpose")
-    system = ActorSystem()
-
-    def run() -> None:
-        with system:
-            system.spawn(Plain).tell(raises(cause))
-            while system.phase != "stopped":
-                threading.Event().wait(0.001)
-
-    with pytest.raises(SystemFailed) as caught:
-        run()
-    assert caught.value.__cause__ is cause
-
-
-def test_the_first_cause_is_the_one_that_is_reported(play: Play) -> None:  # M11
-    first = KeyboardInterrupt("first")
-
-    async def program(system: ActorSystem) -> None:
-        system.spawn(Hooked, None, post_stop=raises(SystemExit("second")))
-        other = system.spawn(Hooked)
-        await system.settle()
-        other.tell(raises(first))
-        await system.stopped()
-
-    with pytest.raises(SystemFailed) as caught:
-        play(program)
-    assert caught.value.__cause__ is first
-
-
-def test_a_system_may_be_failed_from_another_thread(play: Play) -> None:  # M11, J5
-    cause = ValueError("on purpose")
-
-    async def program(system: ActorSystem) -> None:
-        system.spawn(Hooked)
-        await asyncio.to_thread(system.fail, cause)
-        await system.stopped()
-
-    with pytest.raises(SystemFailed) as caught:
-        play(program)
-    assert caught.value.__cause__ is cause
-
-
-@pytest.mark.parametrize("timeout", [None, 5.0])
-def test_actors_that_wait_for_one_another_do_not_hold_up_a_shutdown(
-    play: Play, timeout: float | None
-) -> None:  # case 59
-    class Link(Actor[Any, Any]):
-        def __init__(self, after: ActorRef[Any, Any] | None) -> None:
-            self.after = after
-
-        async def receive(self, message: Any) -> Any:
-            if self.after is None:
-                return await asyncio.get_running_loop().create_future()
-            return await self.after.ask(message, timeout=timeout)
-
-    async def program(system: ActorSystem) -> None:
-        last = ref = system.spawn(Link, None)
-        for _ in range(5):
-            ref = system.spawn(Link, ref)
-        asked = ref.ask("hello", timeout=None)
-        await asyncio.sleep(0)
-        waiting = asyncio.ensure_future(system.shutdown())
-        await asyncio.sleep(0)
-        last.kill()  # the only one that really hangs
-        await waiting
-        with pytest.raises(ActorTerminated):
-            await asked
-
-    assert_ended_once(play(program), 6)
-
-
-def test_pipes_and_timers_end_with_the_system(play: Play) -> None:  # case 59
-    cancelled: list[str] = []
-
-    async def endless() -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            cancelled.append("pipe")
-
-    def begin(ctx: Context) -> None:
-        ctx.pipe_to_self(endless())
-        ctx.send_every(0.001, ctx.self, "tick")
-        ctx.timers.start("key", 100.0, "tock")
-        ctx.set_receive_timeout(100.0)
-
-    async def program(system: ActorSystem) -> None:
-        await system.spawn(Plain).ask(begin)
-        await asyncio.sleep(0)
-        await system.shutdown()
-        await asyncio.sleep(0)
-        assert system.snapshot().timers == 0
-        assert cancelled == ["pipe"]
-
-    assert_ended_once(play(program), 1)
-
-
-def test_an_actor_that_hears_of_dead_letters_does_not_hold_up_a_shutdown(play: Play) -> None:  # M10, M11
-    async def program(system: ActorSystem) -> None:
-        system.dead_letters.subscribe(system.spawn(PlainAsync, mailbox=MailboxConfig(capacity=2)))
-        refs = [system.spawn(PlainAsync) for _ in range(10)]
-        for ref in refs:
-            for number in range(10):
-                ref.tell(number)
-        await system.shutdown()
-
-    assert_ended_once(play(program), 11)
 
 
 def test_the_log_has_the_totals(play: Play, caplog: pytest.LogCaptureFixture) -> None:  # M11

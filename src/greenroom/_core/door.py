@@ -17,7 +17,7 @@ from typing import Any
 from greenroom._core.alerts import ROOM
 from greenroom._core.cell import Cell, Tally
 from greenroom._core.slip import NOTICE, Slip
-from greenroom.errors import MailboxFull
+from greenroom.errors import MailboxFull, in_words
 from greenroom.lanes import Lane, Overflow, as_lane
 
 __all__ = ["Door", "Waiter"]
@@ -165,7 +165,7 @@ class Door:
     def _turn_away_keyless(self, cell: Cell, message: object, sender: object, exc: BaseException) -> None:
         if cell.priority is None or cell.closed:
             raise exc  # no key was asked: somebody who was told of something raised
-        self._turn_away(cell, message, sender, f"its priority cannot be told: {exc!r}")
+        self._turn_away(cell, message, sender, f"its priority cannot be told: {in_words(exc)}")
         if not isinstance(exc, Exception):
             raise exc
 

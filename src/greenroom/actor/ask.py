@@ -43,6 +43,7 @@ from greenroom.errors import (
     Unhandled,
     WaitsForItself,
     WrongThread,
+    in_words,
 )
 from greenroom.exits import SHUTDOWN, ExitReason
 from greenroom.lanes import Lane
@@ -273,7 +274,7 @@ class Question(Wait):
         self.replied = True
         if self._status == OPEN:
             if isinstance(error, StopIteration):  # which no coroutine can raise, and no future hold
-                wrapped = RuntimeError(f"{self.target.name()} raised {error!r}")
+                wrapped = RuntimeError(f"{self.target.name()} raised {in_words(error)}")
                 wrapped.__cause__ = error
                 error = wrapped
             self._end(FAILED, error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from _thread import get_ident
 from asyncio import CancelledError
+from collections import deque
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -264,10 +265,18 @@ class Lifecycle:
         cell.body.more.quiet.touch()
 
     def suspended(self, cell: Cell) -> None:
-        """A handler suspends while orders wait for its end, or an order does: an ending must not wait for ever."""
+        """A handler suspends while an order to end waits for it, or a hook does: an ending must not wait for ever."""
         body = cell.body
-        if isinstance(body, Body) and (cell.orders is not None or (body.more is not None and body.more.phase)):
+        if isinstance(body, Body) and (self._is_told_to_end(cell) or (body.more is not None and body.more.phase)):
             self.set_deadline(cell, body)
+
+    def _is_told_to_end(self, cell: Cell) -> bool:
+        waiting = cell.orders
+        endings = (self._stop_order, self._shutdown_order, self._kill_order, self._close_order)
+        return any(
+            order in endings or isinstance(order, Failing)
+            for order in (waiting if isinstance(waiting, deque) else (waiting,))
+        )
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         """A handler, notice or order let `cause` out."""
@@ -387,8 +396,14 @@ class Lifecycle:
 
     def request_failure(self, cell: Cell, cause: BaseException) -> None:
         """Let an actor fail, after the message in hand. From any thread."""
-
-        cell.order(Failing(cause))
+        if cell.is_foreign():
+            self.loop.inbound.call(cell, partial(self.request_failure, cell, cause))
+            return
+        body = cell.body
+        if isinstance(body, Body):
+            cell.order(Failing(cause))
+            if cell.task is not None:
+                self.set_deadline(cell, body)
 
     def request_end_in_order(self, cell: Cell) -> None:
         """Tell an actor to end when it has handled what is queued now. From any thread."""

@@ -14,7 +14,7 @@ from greenroom.actor.actor import Actor
 from greenroom.actor.body import Body
 from greenroom.actor.procedures import Procedure, actor_of, begin
 from greenroom.actor.states import State
-from greenroom.errors import ActorTerminated
+from greenroom.errors import ActorTerminated, in_words
 from greenroom.exits import ExitReason
 
 __all__ = ["inspect_actor", "on_loop", "wait_for_end", "wait_for_start"]
@@ -53,7 +53,7 @@ class LifeWaiter:
         elif isinstance(cause, Exception) and not isinstance(cause, StopIteration):
             self._future.set_exception(cause)
         else:
-            wrapped = RuntimeError(f"the actor raised {cause!r}")
+            wrapped = RuntimeError(f"the actor raised {in_words(cause)}")
             wrapped.__cause__ = cause
             self._future.set_exception(wrapped)
 

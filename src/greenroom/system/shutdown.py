@@ -107,11 +107,14 @@ class Shutdown:
         self._all_gone = asyncio.get_running_loop().create_future()
         for body in reversed(self._life.top.bodies()):
             self._life.request_end(body.cell, SHUTDOWN)
-        if self._life.top.count > 0 and not await self._wait(timeout):
-            _log.warning("%s: %d actors did not stop in %s s", self._name, len(loop.table), timeout)
-            await self._cancel_handlers()
+        try:
+            if self._life.top.count > 0 and not await self._wait(timeout):
+                _log.warning("%s: %d actors did not stop in %s s", self._name, len(loop.table), timeout)
+                await self._cancel_handlers()
+        finally:
+            # Also when asyncio is closing down and cancels this task: there will be no turn after that.
             self._force_all()
-        self._finish(began)
+            self._finish(began)
 
     async def _wait(self, timeout: float) -> bool:
         """Whether all actors ended in time: by the system's clock, and in no case later than by the machine's."""

@@ -374,6 +374,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _require_text(what: str, value: object) -> None:
+    if isinstance(value, SystemConfig):
+        raise ConfigError(what, value, "must be a text; pass the configuration as `config=`")
     if not isinstance(value, str) or not value:
         raise ConfigError(what, value, "must be a text that is not empty")
 

@@ -1,0 +1,183 @@
+"""The end of systems that are busy: full mailboxes, floods, spawning, waiting (case 59, M11, B4)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, Context, MailboxConfig, MailboxFull, SystemStopped
+from greenroom.testing import assert_ledger_balanced
+from tests.conformance.lives import Plain, PlainAsync
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+PATIENCE = 15.0
+
+
+def assert_ended_once(system: ActorSystem, actors: int) -> None:
+    report = system.report
+    assert report is not None
+    assert (report.started, report.terminated, report.forced) == (actors, actors, ())
+    assert system.phase == "stopped"
+    assert system.actors() == []
+    assert_ledger_balanced(system)
+
+
+@pytest.mark.parametrize("kind", [Plain, PlainAsync])
+def test_a_shutdown_ends_a_system_that_goes_on_spawning(play: Play, kind: Any) -> None:  # case 59
+    refused: list[Exception] = []
+
+    def multiply(ctx: Context) -> None:
+        try:
+            for _ in range(2):
+                ctx.spawn(kind).tell(multiply)
+                ctx.system.spawn(kind, name=None).tell("hello")
+        except SystemStopped as exc:
+            refused.append(exc)
+        ctx.self.tell(multiply)
+
+    async def program(system: ActorSystem) -> None:
+        system.spawn(kind).tell(multiply)
+        system.spawn(kind).tell(multiply)
+        while len(system.actors()) < 200:  # noqa: ASYNC110 - nothing else tells when it has come so far
+            await asyncio.sleep(0)
+        await system.shutdown()
+
+    system = play(program, max_actors_per_tick=8)
+    assert system.report is not None
+    assert_ended_once(system, system.report.started)
+    assert system.report.started >= 200
+
+
+def test_ten_thousand_actors_with_full_mailboxes_end_with_an_exact_account(play: Play) -> None:  # M11, B4
+    actors, room = 10_000, 3
+
+    class Slow(Actor[int, int]):
+        async def receive(self, message: int) -> int:
+            await asyncio.sleep(0)
+            return message
+
+    async def program(system: ActorSystem) -> None:
+        refs = [system.spawn(Slow, mailbox=MailboxConfig(capacity=room)) for _ in range(actors)]
+        for ref in refs:
+            for number in range(room):
+                ref.tell(number)
+        with pytest.raises(MailboxFull):
+            refs[-1].tell(room)
+        asked = [ref.ask(room, timeout=None) for ref in refs[:100]]
+        sending = asyncio.ensure_future(refs[0].send(room))
+        await asyncio.sleep(0)
+        await system.shutdown()
+        await sending
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        assert all(isinstance(result, MailboxFull | ActorTerminated | int) for result in results)
+        ledger = system.ledger()
+        assert ledger.sent == actors * room + 1
+        assert ledger.handled + ledger.failed + ledger.dead_lettered == ledger.sent
+        assert ledger.failed == 0
+        assert system.dead_letters.count == ledger.dead_lettered
+
+    assert_ended_once(play(program), actors)
+
+
+def test_no_message_goes_missing_when_threads_send_into_a_shutdown(play: Play) -> None:  # M11, B4
+    sent: list[int] = []
+
+    async def program(system: ActorSystem) -> None:
+        refs = [system.spawn(kind, mailbox=MailboxConfig(capacity=8)) for kind in (Plain, PlainAsync) * 5]
+        under_way, over = threading.Barrier(4), threading.Event()
+
+        def flood() -> None:
+            under_way.wait(PATIENCE)
+            number = 0
+            while not over.is_set() or number == 0:
+                for ref in refs:
+                    try:
+                        ref.tell(number)
+                        number += 1
+                    except MailboxFull:
+                        pass
+            sent.append(number)
+
+        floods = [asyncio.create_task(asyncio.to_thread(flood)) for _ in range(3)]
+        await asyncio.to_thread(under_way.wait, PATIENCE)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await system.shutdown()
+        over.set()
+        await asyncio.gather(*floods)
+
+    system = play(program)
+    assert system.ledger().sent == sum(sent)
+    assert_ended_once(system, 10)
+
+
+@pytest.mark.parametrize("timeout", [None, 5.0])
+def test_actors_that_wait_for_one_another_do_not_hold_up_a_shutdown(
+    play: Play, timeout: float | None
+) -> None:  # case 59
+    class Link(Actor[Any, Any]):
+        def __init__(self, after: ActorRef[Any, Any] | None) -> None:
+            self.after = after
+
+        async def receive(self, message: Any) -> Any:
+            if self.after is None:
+                return await asyncio.get_running_loop().create_future()
+            return await self.after.ask(message, timeout=timeout)
+
+    async def program(system: ActorSystem) -> None:
+        last = ref = system.spawn(Link, None)
+        for _ in range(5):
+            ref = system.spawn(Link, ref)
+        asked = ref.ask("hello", timeout=None)
+        await asyncio.sleep(0)
+        waiting = asyncio.ensure_future(system.shutdown())
+        await asyncio.sleep(0)
+        last.kill()  # the only one that really hangs
+        await waiting
+        with pytest.raises(ActorTerminated):
+            await asked
+
+    assert_ended_once(play(program), 6)
+
+
+def test_pipes_and_timers_end_with_the_system(play: Play) -> None:  # case 59
+    cancelled: list[str] = []
+
+    async def endless() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            cancelled.append("pipe")
+
+    def begin(ctx: Context) -> None:
+        ctx.pipe_to_self(endless())
+        ctx.send_every(0.001, ctx.self, "tick")
+        ctx.timers.start("key", 100.0, "tock")
+        ctx.set_receive_timeout(100.0)
+
+    async def program(system: ActorSystem) -> None:
+        await system.spawn(Plain).ask(begin)
+        await asyncio.sleep(0)
+        await system.shutdown()
+        await asyncio.sleep(0)
+        assert system.snapshot().timers == 0
+        assert cancelled == ["pipe"]
+
+    assert_ended_once(play(program), 1)
+
+
+def test_an_actor_that_hears_of_dead_letters_does_not_hold_up_a_shutdown(play: Play) -> None:  # M10, M11
+    async def program(system: ActorSystem) -> None:
+        system.dead_letters.subscribe(system.spawn(PlainAsync, mailbox=MailboxConfig(capacity=2)))
+        refs = [system.spawn(PlainAsync) for _ in range(10)]
+        for ref in refs:
+            for number in range(10):
+                ref.tell(number)
+        await system.shutdown()
+
+    assert_ended_once(play(program), 11)
