@@ -99,6 +99,10 @@ stress: .venvs/compiled/.installed ## Run the endurance tests (minutes)
 	  .venvs/compiled/bin/python -m pytest -m slow --timeout=0 --basetemp=build/tmp-stress $(ARGS) \
 	  || { status=$$?; [ $$status -eq 5 ] && echo "No test is marked slow yet."; }
 
+.PHONY: conformance
+conformance: ## Write docs/conformance.md anew, from the ids in the tests
+	@$(PYTHON) -m tools.conformance
+
 .PHONY: docs
 docs: .venvs/docs/.installed ## Run the code in the docs and render them to build/site
 	@echo "== code blocks" && .venvs/docs/bin/python -m pytest README.md docs || [ $$? -eq 5 ]

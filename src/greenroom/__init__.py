@@ -48,8 +48,8 @@ from greenroom.errors import (
 )
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.lanes import Lane, MailboxConfig, Overflow
+from greenroom.ledger import Ledger
 from greenroom.system.config import SystemConfig
-from greenroom.system.ledger import Ledger
 from greenroom.system.observers import Observer
 from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
 from greenroom.system.system import ActorSystem

@@ -1,4 +1,4 @@
-"""A mailbox that is full: who is told, what is dropped, what gets in all the same."""
+"""A mailbox that is full: who is told, what is dropped, what gets in all the same (J7)."""
 
 from __future__ import annotations
 

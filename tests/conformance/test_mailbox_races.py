@@ -1,4 +1,4 @@
-"""Threads that race into one bounded mailbox: every message is let in or given back, and counted once."""
+"""Threads that race into one bounded mailbox: every message is let in or given back, and counted once (J7)."""
 
 from __future__ import annotations
 

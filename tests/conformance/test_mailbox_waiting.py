@@ -1,4 +1,4 @@
-"""`await ref.send(...)`: backpressure, and what becomes of those who wait."""
+"""`await ref.send(...)`: backpressure, and what becomes of those who wait (M17)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from greenroom._core.cell import Cell
-from greenroom._core.counts import Counts, count_loop
+from greenroom._core.counts import count_loop
 from greenroom._core.host import Host
 from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
@@ -27,6 +27,7 @@ from greenroom._core.poller import Poller
 from greenroom._core.verdict import Verdict
 from greenroom.clock import Clock, ManualClock
 from greenroom.lanes import Lane, MailboxConfig
+from greenroom.ledger import Ledger
 from tests.core.hosts import Letters, Recorder, Returned
 
 DEADLINE = 20.0
@@ -121,7 +122,7 @@ class Stage:
             await asyncio.sleep(0)
         await self.poller.idle()
 
-    def counts(self) -> Counts:
+    def counts(self) -> Ledger:
         return count_loop(self.loop)
 
     def strike(self) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from greenroom._core.cell import Cell
-from greenroom._core.counts import Counts, count_cell, count_loop
+from greenroom._core.counts import count_cell, count_loop
 from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom._core.verdict import Verdict
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig
+from greenroom.ledger import Ledger
 from tests.core.hosts import Recorder
 
 # Names and senders
@@ -100,7 +101,7 @@ def test_a_withdrawn_slip_keeps_its_message_from_the_handler(loop: Loop, heard: 
     slip.wanted = False
     loop.run_until_idle()
     assert heard == ["withdrawn", "wanted"]
-    assert count_cell(cell) == Counts(sent=2, handled=1, dropped=1)
+    assert count_cell(cell) == Ledger(sent=2, handled=1, dropped=1)
 
 
 def test_sent_counts_what_was_let_in_or_dropped_but_not_what_was_given_back(loop: Loop) -> None:
@@ -156,7 +157,7 @@ def test_an_order_is_not_a_message_of_the_ledger_and_its_result_is_nobodys(loop:
     cell.tell("message")
     loop.run_until_idle()
     assert host.verdicts == [verdict, verdict]
-    assert count_loop(loop) == Counts(sent=1, handled=1)
+    assert count_loop(loop) == Ledger(sent=1, handled=1)
 
 
 def test_an_order_may_end_its_own_cell(loop: Loop, host: Recorder, heard: list[Any]) -> None:
@@ -177,7 +178,7 @@ def test_a_held_cell_handles_orders_and_nothing_else_until_released(loop: Loop, 
     cell.order(lambda cell: heard.append("order"))
     loop.run_until_idle()
     assert heard == ["order"]
-    assert count_cell(cell) == Counts(sent=2, queued=2)
+    assert count_cell(cell) == Ledger(sent=2, queued=2)
     cell.release()
     assert heard == ["order"]  # later, in a tick
     loop.run_until_idle()
@@ -267,7 +268,7 @@ def test_a_host_may_retire_a_cell_again_while_its_letters_are_cleared(clock: Man
     bystander.tell("still here")
     loop.run_until_idle()
     assert heard == ["still here"]
-    assert count_loop(loop) == Counts(sent=4, handled=1, dead_lettered=3)
+    assert count_loop(loop) == Ledger(sent=4, handled=1, dead_lettered=3)
 
 
 def test_a_message_to_the_old_tenant_of_a_slot_is_a_dead_letter_never_the_new_ones(

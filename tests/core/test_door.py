@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greenroom._core.cell import Cell
-from greenroom._core.counts import Counts, count_cell, count_loop
+from greenroom._core.counts import count_cell, count_loop
 from greenroom._core.hooks import Hooks
 from greenroom._core.host import Host
 from greenroom._core.loop import Loop
@@ -16,6 +16,7 @@ from greenroom._core.slip import Slip
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
+from greenroom.ledger import Ledger
 from tests.core.mailboxes import LANES
 
 
@@ -86,7 +87,7 @@ def test_reject_gives_the_message_back_and_the_sender_goes_on(lane: Lane) -> Non
     assert (full.message, full.ref, full.lane, full.capacity) == ("second", "the cell", lane, 1)
     assert house.told.by_hooks == [("full", "the cell", "second", lane)]
     assert house.told.by_host == []
-    assert count_cell(house.cell) == Counts(sent=1, queued=1, rejected=1)
+    assert count_cell(house.cell) == Ledger(sent=1, queued=1, rejected=1)
     assert house.run() == ["first"]
     house.tell_all("third", lane=lane)
     house.loop.run_until_idle()
@@ -104,9 +105,9 @@ def test_a_dropping_mailbox_drops_exactly_one_and_counts_it_once(
     house.tell_all(0, 1, 2, 3, lane=lane)
     assert house.told.by_host == [("dropped", gone, lane)]
     assert house.told.by_hooks == [("dropped", "the cell", gone, lane)]
-    assert count_cell(house.cell) == Counts(sent=4, dropped=1, queued=3)
+    assert count_cell(house.cell) == Ledger(sent=4, dropped=1, queued=3)
     assert house.run() == kept
-    assert count_loop(house.loop) == Counts(sent=4, handled=3, dropped=1)
+    assert count_loop(house.loop) == Ledger(sent=4, handled=3, dropped=1)
 
 
 @pytest.mark.parametrize("policy", list(Overflow))
@@ -228,7 +229,7 @@ def test_a_tell_to_a_retired_cell_is_a_dead_letter_without_an_exception(lane: La
     assert [event[2] for event in house.told.by_hooks] == ["queued", 0, 1, 2]
     house.loop.run_until_idle()
     assert house.handled == []
-    assert count_loop(house.loop) == Counts(sent=4, dead_lettered=4)
+    assert count_loop(house.loop) == Ledger(sent=4, dead_lettered=4)
 
 
 @pytest.mark.parametrize("policy", list(Overflow))
@@ -346,4 +347,4 @@ def test_a_tick_or_a_foreign_message_without_a_place_is_a_dead_letter(policy: Ov
     house.loop.run_until_idle()
     assert [event[1] for event in house.told.by_host] == ["no key"]
     assert house.run() == [(1, "a")]
-    assert count_loop(house.loop) == Counts(sent=2, handled=1, dead_lettered=1)
+    assert count_loop(house.loop) == Ledger(sent=2, handled=1, dead_lettered=1)

@@ -1,4 +1,4 @@
-"""Budgets: by exact counts, nobody gets more than a turn, and no tick goes on past its time."""
+"""Budgets: by exact counts, nobody gets more than a turn, and no tick goes on past its time (J6, M17)."""
 
 import types
 from collections.abc import Callable, Generator

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from greenroom._core.cell import Cell
-from greenroom._core.counts import Counts, count_loop
+from greenroom._core.counts import count_loop
 from greenroom._core.host import Host
 from greenroom._core.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
+from greenroom.ledger import Ledger
 
 ROOM = {Lane.CONTROL: 1, Lane.MANAGEMENT: 2, Lane.DATA: 3, Lane.LOG: 4}
 POLICIES = list(Overflow)
@@ -205,7 +206,7 @@ class InboundAgainstLists(RuleBasedStateMachine):
         assert counts.balanced
         if not self.loop.has_work():
             queued = sum(not is_notice(entry) for model in self.models for lane in Lane for entry in model.lanes[lane])
-            assert counts == Counts(
+            assert counts == Ledger(
                 sent=self.sent,
                 handled=self.expected_handled,
                 dead_lettered=len(self.expected_dead),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from greenroom._core.cell import Cell
-from greenroom._core.counts import Counts, count_cell, count_loop
+from greenroom._core.counts import count_cell, count_loop
 from greenroom._core.hooks import Hooks
 from greenroom._core.host import Host
 from greenroom._core.limits import Limits
@@ -17,6 +17,7 @@ from greenroom._core.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import LoopStopped, TooManyActors, WaitsForItself, WrongThread
 from greenroom.lanes import Lane
+from greenroom.ledger import Ledger
 from tests.core.hosts import Recorder
 
 DEADLINE = 30.0
@@ -97,7 +98,7 @@ def test_a_failure_stays_in_its_cell_and_the_host_is_told(
     loop.run_until_idle()
     assert sorted(heard) == ["after", "other"]
     assert host.failures == [(failing, "bad", cause)]
-    assert count_cell(failing) == Counts(sent=2, handled=1, failed=1)
+    assert count_cell(failing) == Ledger(sent=2, handled=1, failed=1)
 
 
 @pytest.mark.parametrize("lane", list(Lane))
@@ -107,7 +108,7 @@ def test_a_failure_counts_once_in_every_lane(loop: Loop, host: Recorder, lane: L
         cell.tell(number, lane=lane)
     loop.run_until_idle()
     assert [message for _, message, _ in host.failures] == list(range(5))
-    assert count_loop(loop) == Counts(sent=5, failed=5)
+    assert count_loop(loop) == Ledger(sent=5, failed=5)
 
 
 def test_a_failing_order_or_notice_is_told_but_is_no_message(loop: Loop, host: Recorder, heard: list[Any]) -> None:
@@ -126,7 +127,7 @@ def test_a_failing_order_or_notice_is_told_but_is_no_message(loop: Loop, host: R
     loop.run_until_idle()
     assert [str(cause) for _, _, cause in host.failures] == ["order", "notice"]
     assert heard == ["message"]
-    assert count_loop(loop) == Counts(sent=1, handled=1)
+    assert count_loop(loop) == Ledger(sent=1, handled=1)
 
 
 def test_a_bare_cell_that_fails_is_logged_and_ends(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -140,7 +141,7 @@ def test_a_bare_cell_that_fails_is_logged_and_ends(clock: ManualClock, caplog: p
     assert "'bad'" in caplog.text
     assert "ZeroDivisionError" in caplog.text
     assert len(loop.table) == 0
-    assert count_loop(loop) == Counts(sent=2, failed=1, dead_lettered=1)
+    assert count_loop(loop) == Ledger(sent=2, failed=1, dead_lettered=1)
 
 
 @pytest.mark.parametrize("cause", [KeyboardInterrupt(), SystemExit(3)])
@@ -189,7 +190,7 @@ def test_what_a_host_raises_leaves_the_tick_with_the_loop_consistent(clock: Manu
         loop.run_until_idle()
     loop.run_until_idle()
     assert heard == [1, 2]
-    assert count_loop(loop) == Counts(sent=3, handled=2, failed=1)
+    assert count_loop(loop) == Ledger(sent=3, handled=2, failed=1)
 
 
 def test_an_observer_of_slow_handlers_may_leave_during_one(clock: ManualClock, host: Recorder) -> None:
@@ -213,7 +214,7 @@ def test_an_observer_of_slow_handlers_may_leave_during_one(clock: ManualClock, h
     loop.run_until_idle()
     assert told[0] == ("stay", 1.0)
     assert host.failures == []
-    assert count_loop(loop) == Counts(sent=3, handled=3)
+    assert count_loop(loop) == Ledger(sent=3, handled=3)
 
 
 # Limits and closing
@@ -244,7 +245,7 @@ def test_a_closed_loop_ends_everything_and_takes_nothing_more(loop: Loop, host: 
     cells[0].tell("late")
     loop.run_until_idle()
     assert (heard, host.dead) == ([], [0, 1, 2, "late"])
-    assert count_loop(loop) == Counts(sent=4, dead_lettered=4)
+    assert count_loop(loop) == Ledger(sent=4, dead_lettered=4)
 
 
 def test_a_loop_may_be_closed_from_inside_a_handler(loop: Loop, host: Recorder, heard: list[Any]) -> None:
@@ -254,7 +255,7 @@ def test_a_loop_may_be_closed_from_inside_a_handler(loop: Loop, host: Recorder, 
         cell.tell("message")
     loop.run_until_idle()
     assert (heard, host.dead) == ([], ["message"])
-    assert count_loop(loop) == Counts(sent=2, handled=1, dead_lettered=1)
+    assert count_loop(loop) == Ledger(sent=2, handled=1, dead_lettered=1)
 
 
 # Never inside one another

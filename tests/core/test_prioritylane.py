@@ -1,4 +1,4 @@
-"""A data lane ordered by a user's key: smallest first, equal keys by arrival, notices neither overtake nor starve."""
+"""A data lane ordered by a user's key: smallest first, equals by arrival, notices neither overtake nor starve (M15)."""
 
 from typing import Any, NamedTuple
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from greenroom._core.cell import Cell
-from greenroom._core.counts import Counts, count_loop
+from greenroom._core.counts import count_loop
 from greenroom._core.hooks import Hooks
 from greenroom._core.host import Host
 from greenroom._core.limits import Limits
@@ -20,6 +20,7 @@ from greenroom._core.verdict import Verdict
 from greenroom.clock import ManualClock
 from greenroom.errors import InternalError, WrongLoop
 from greenroom.lanes import MailboxConfig, Overflow
+from greenroom.ledger import Ledger
 from tests.core.hosts import Recorder
 
 
@@ -83,7 +84,7 @@ def test_what_a_host_raises_on_a_verdict_is_a_failure_of_the_handler() -> None:
     loop.run_until_idle()
     assert heard == [1, 2]
     assert [message for _, message, _ in host.failures] == [1]
-    assert count_loop(loop) == Counts(sent=2, handled=1, failed=1)
+    assert count_loop(loop) == Ledger(sent=2, handled=1, failed=1)
 
 
 def test_a_wake_up_that_comes_after_the_handler_was_abandoned_finds_nobody() -> None:
@@ -105,7 +106,7 @@ def test_a_wake_up_that_comes_after_the_handler_was_abandoned_finds_nobody() -> 
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         loop.run_until_idle()
-        assert count_loop(loop) == Counts(sent=1, failed=1)
+        assert count_loop(loop) == Ledger(sent=1, failed=1)
         loop.close()
 
     asyncio.run(main())

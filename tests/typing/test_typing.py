@@ -1,4 +1,4 @@
-"""What type checkers say: nothing about a good program, and the right thing about every bad one."""
+"""What type checkers say: nothing about a good program, and the right thing about every bad one (B7)."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Parked:
 
 
 class Inbound:
-    """The door for foreign threads. Every field is written under `_lock`."""
+    """The door for foreign threads. Every field is written under `_lock`, but for `sleeping` by the loop's thread."""
 
     __slots__ = (
         "_brought",
@@ -329,17 +329,20 @@ class Inbound:
             return total
 
     def fall_asleep(self) -> bool:
-        """Ask to be roused by the next to bring something; False when something is here already."""
-        with self._lock:
-            if self.waiting():
-                return False
-            self.sleeping = True
-            return True
+        """Ask to be roused by the next to bring something; False when something is here already.
+
+        Without the lock, here and in `wake`: who brings something looks at `sleeping` after that, so either side sees
+        the other, and to be roused when awake does no harm.
+        """
+        self.sleeping = True
+        if self.waiting():
+            self.sleeping = False
+            return False
+        return True
 
     def wake(self) -> None:
         """The loop's thread is awake: nobody has to rouse it."""
-        with self._lock:
-            self.sleeping = False
+        self.sleeping = False
 
     def close(self) -> None:
         """Take nothing more; what is here already can still be taken in."""

@@ -16,6 +16,7 @@ cdef class Poller:
     cpdef _tick_soon(self)
     cpdef _rouse_from_outside(self)
     cpdef _tick_now(self, object aio)
+    cpdef _tick_due(self)
     @cython.locals(loop=Loop, brought=bint)
     cpdef _tick(self)
     @cython.locals(loop=Loop, moment=double)

@@ -54,7 +54,7 @@ class Poller:
         inside = asyncio.get_running_loop() if aio is None else aio
         loop.adopt()
         self._aio = inside
-        self._callback = self._tick
+        self._callback = self._tick_due
         self._watches = Watches(self._aio, loop.limits.max_io_watches)
         loop.visits.stepper.aio = self._aio
         loop.inbound.rouse = self._rouse_from_outside
@@ -92,8 +92,14 @@ class Poller:
 
     def _tick_soon(self) -> None:
         """Ask asyncio for a tick, behind what it has ready."""
-        if self._soon is None and self._aio is not None and not self._aio.is_closed():
-            self._soon = self._aio.call_soon(self._callback, context=self._context)
+        aio = self._aio
+        if self._soon is None and aio is not None:
+            try:
+                self._soon = aio.call_soon(self._callback, context=self._context)
+            except RuntimeError:
+                # asyncio was closed before we were detached: what is queued stays queued.
+                if not aio.is_closed():
+                    raise
 
     def _rouse_from_outside(self) -> None:
         """Another thread brought something while this one slept: the one write that ends a sleep."""
@@ -107,6 +113,10 @@ class Poller:
         # The call may have been on its way while the loop moved to another asyncio loop.
         if self._aio is aio and self._soon is None:
             self._tick()
+
+    def _tick_due(self) -> None:
+        self._soon = None
+        self._tick()
 
     def _tick(self) -> None:
         loop = self.loop

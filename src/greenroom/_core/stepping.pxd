@@ -16,9 +16,11 @@ cdef extern from "Python.h":
 
 @cython.final
 cdef class Yielded:
-    cdef readonly object value
+    cdef object value
+    @cython.locals(value=object)
+    cdef object take(self)
 
-cdef inline object c_send(object coro, object context):
+cdef inline object c_send(object coro, object context, Yielded yielded):
     cdef PyObject *out = NULL
     cdef PySendResult how
     PyContext_Enter(context)
@@ -28,23 +30,27 @@ cdef inline object c_send(object coro, object context):
         PyContext_Exit(context)
     cdef object value = <object>out
     Py_DECREF(out)
-    return value if how == PYGEN_RETURN else Yielded(value)
+    if how == PYGEN_RETURN:
+        return value
+    yielded.value = value
+    return yielded
 
 cdef bint COMPILED
 cdef int PENDING, FINISHED, FAILED, CANCELLED
 cdef object getweakrefcount, _enter_task, _leave_task
 cdef Py_ssize_t LENT
 
-cdef object send(object coro, object context)
+cdef object send(object coro, object context, Yielded yielded)
 @cython.locals(count=Py_ssize_t)
 cdef Py_ssize_t references(object task)
-cdef object throw(object coro, object context, object exc)
+cdef object throw(object coro, object context, object exc, Yielded yielded)
 
 @cython.final
 cdef class Stepper:
     cdef public object aio
     cdef readonly object bare
     cdef HandlerTask _entered, _spare
+    cdef Yielded _yielded
     cdef object _outer
     cdef _enter(self, HandlerTask task)
     cpdef bint is_current(self)

@@ -37,28 +37,35 @@ CANCELLED = 3
 
 
 class Yielded:
-    """What a coroutine yielded, as opposed to what it returned."""
+    """What a coroutine yielded, as opposed to what it returned. A stepper has one, for one step after another."""
 
     __slots__ = ("value",)
 
-    def __init__(self, value: object) -> None:
-        self.value = value
+    def __init__(self) -> None:
+        self.value: Any = None
+
+    def take(self) -> Any:
+        """What was yielded, and keep it no longer."""
+        value, self.value = self.value, None
+        return value
 
 
-def send(coro: Any, context: Context) -> object:
-    """One step inside `context`: what the coroutine returned, or `Yielded`."""
+def send(coro: Any, context: Context, yielded: Yielded) -> object:
+    """One step inside `context`: what the coroutine returned, or `yielded` with what it yielded."""
     if COMPILED:
-        return c_send(coro, context)
+        return c_send(coro, context, yielded)
     try:
-        return Yielded(context.run(coro.send, None))
+        yielded.value = context.run(coro.send, None)
+        return yielded
     except StopIteration as stop:
         return stop.value
 
 
-def throw(coro: Any, context: Context, exc: BaseException) -> object:
+def throw(coro: Any, context: Context, exc: BaseException, yielded: Yielded) -> object:
     """One step inside `context` that begins with `exc`."""
     try:
-        return Yielded(context.run(coro.throw, exc))
+        yielded.value = context.run(coro.throw, exc)
+        return yielded
     except StopIteration as stop:
         return stop.value
 
@@ -72,7 +79,7 @@ def references(task: object) -> int:
 class Stepper:
     """Steps the coroutines of one loop, as the current task of `aio`, its asyncio loop."""
 
-    __slots__ = ("_entered", "_outer", "_spare", "aio", "bare")
+    __slots__ = ("_entered", "_outer", "_spare", "_yielded", "aio", "bare")
 
     def __init__(self) -> None:
         self.aio: Any = None
@@ -83,6 +90,7 @@ class Stepper:
         self._entered: HandlerTask | None = None
         self._outer: Any = None
         self._spare: HandlerTask | None = None
+        self._yielded = Yielded()
 
     def _enter(self, task: HandlerTask) -> None:
         if self._entered is task or self.aio is None:
@@ -128,15 +136,15 @@ class Stepper:
         task._context = context
         task._aio = self.aio
         try:
-            out = send(coro, context)
+            out = send(coro, context, self._yielded)
         except BaseException as exc:
             self._spare = None
             task._fail(exc)
             raise
-        if type(out) is Yielded:
+        if out is self._yielded:
             self._spare = None
             cell.task = task
-            self._suspend(task, out.value)
+            self._suspend(task, self._yielded.take())
             return SUSPENDED
         if task._cancels > 0 or task._callbacks is not None or references(task) > LENT or getweakrefcount(task) > 0:
             self._spare = None
@@ -156,15 +164,18 @@ class Stepper:
         task._waiter = None
         self._enter(task)
         try:
-            out = send(task._coro, task._context) if exc is None else throw(task._coro, task._context, exc)
+            if exc is None:
+                out = send(task._coro, task._context, self._yielded)
+            else:
+                out = throw(task._coro, task._context, exc, self._yielded)
         except BaseException as error:
             task._cell.task = None
             task._fail(error)
             raise
         finally:
             exc = None
-        if type(out) is Yielded:
-            self._suspend(task, out.value)
+        if out is self._yielded:
+            self._suspend(task, self._yielded.take())
             return SUSPENDED
         task._cell.task = None
         task._return(out)

@@ -51,7 +51,7 @@ cdef class Timer(Alarm):
 cdef class Bucket:
     cdef long long key
     cdef double earliest
-    cdef Py_ssize_t live
+    cdef Py_ssize_t live, used
     cdef list alarms
 
 @cython.final

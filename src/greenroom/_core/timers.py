@@ -209,13 +209,15 @@ class Timer(Alarm):
 class Bucket:
     """The alarms of one slice of time, in the order they were set; a cancelled one leaves a hole."""
 
-    __slots__ = ("alarms", "earliest", "key", "live")
+    __slots__ = ("alarms", "earliest", "key", "live", "used")
 
     def __init__(self, key: int, earliest: float) -> None:
         self.key = key
         # Not after the earliest deadline in here; may be too early when that one was cancelled.
         self.earliest = earliest
         self.live = 0
+        # Invariant: from here on there are holes only, to be filled first: no list grows and shrinks with each ask
+        self.used = 0
         self.alarms: list[Alarm | None] = []
 
 
@@ -292,8 +294,12 @@ class Timers:
         if deadline < bucket.earliest:
             bucket.earliest = deadline
         timer._bucket = bucket
-        timer._position = len(bucket.alarms)
-        bucket.alarms.append(timer)
+        timer._position = bucket.used
+        if bucket.used < len(bucket.alarms):
+            bucket.alarms[bucket.used] = timer
+        else:
+            bucket.alarms.append(timer)
+        bucket.used += 1
         bucket.live += 1
 
     def _bucket_of(self, key: int, deadline: float) -> Bucket:
@@ -319,10 +325,12 @@ class Timers:
         bucket.live -= 1
         if bucket.live == 0:
             if bucket is self._recent:
-                del bucket.alarms[:]
+                bucket.used = 0
             else:
                 self._discard(bucket)
-        elif len(bucket.alarms) > 2 * bucket.live + 32:
+        elif timer._position == bucket.used - 1:
+            bucket.used -= 1
+        elif bucket.used > 2 * bucket.live + 32:
             self._close_holes(bucket)
 
     def _discard(self, bucket: Bucket) -> None:
@@ -333,6 +341,7 @@ class Timers:
 
     def _close_holes(self, bucket: Bucket) -> None:
         bucket.alarms = [timer for timer in bucket.alarms if timer is not None]
+        bucket.used = bucket.live
         for position, timer in enumerate(bucket.alarms):
             timer._position = position  # type: ignore[union-attr]
 
@@ -384,6 +393,8 @@ class Timers:
             bucket = self._buckets.get(self._keys[0])
             if bucket is not None and bucket.live > 0:
                 return bucket.earliest
+            if bucket is not None and bucket is self._recent and len(self._keys) == 1:
+                return None  # it will be wanted again
             if bucket is not None:
                 del self._buckets[bucket.key]
                 self._recent = None

@@ -221,7 +221,8 @@ class Visits:
                 self.kind, self.message, self.sender = NOTICED, message, None
                 return self._conclude(cell, self.host.notice(cell, message))
             self.kind, self.message, self.sender = MESSAGE, message, sender
-            if not sender.live():
+            slip: Slip = sender
+            if not slip.live():
                 self.kind = NOTHING
                 self.door.count_withdrawn(cell, sender)
                 return True
@@ -290,7 +291,8 @@ class Visits:
         if kind == MESSAGE:
             cell.handled += 1
             if isinstance(self.sender, Slip):
-                self.sender.settle(result)
+                slip: Slip = self.sender
+                slip.settle(result)
 
     def let_sender_go(self) -> None:
         """The message in hand is answered, or will be, by somebody else."""

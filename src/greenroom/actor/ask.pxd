@@ -7,7 +7,7 @@ from greenroom._core.visits cimport Visits
 cdef bint COMPILED, EAGER_TASKS
 cdef double LONGEST_DELAY
 cdef int OPEN, ANSWERED, FAILED, GIVEN_UP
-cdef object get_ident
+cdef object get_ident, get_running_loop
 
 @cython.final
 cdef class Question(Wait):
@@ -43,6 +43,8 @@ cdef class Question(Wait):
     cpdef arm(self)
 
 cpdef Question put_question(Cell cell, object message, object timeout, object lane)
-cdef Question _put(Loop loop, Cell cell, Question question, object message, object timeout, object lane)
-cdef Question _ask_from_outside(Loop loop, Cell cell, Question question, object message, object timeout, object lane)
-cdef _send_from_outside(Loop loop, Cell cell, Question question, object message, object timeout, object lane)
+cdef Question _put(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
+cdef Question _ask_from_outside(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
+cdef _send_from_outside(Loop loop, Cell cell, Question question, object message, object lane)
+@cython.locals(seconds=double)
+cdef double _seconds_of(object timeout) except? -2.0

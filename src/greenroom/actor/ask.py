@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from _thread import get_ident
-from asyncio import CancelledError
+from asyncio import CancelledError, get_running_loop
 from collections.abc import Callable, Generator
 from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
@@ -140,7 +140,7 @@ class Question(Wait):
                     yield self
                 else:
                     if self._future is None:
-                        self._future = asyncio.get_running_loop().create_future()
+                        self._future = get_running_loop().create_future()
                     yield from self._future
             except BaseException:
                 self._leave()
@@ -313,64 +313,59 @@ class Question(Wait):
 
 def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Question:
     """Send `message` to `cell` and return its question. What prevents the sending is raised where it is awaited."""
-    if timeout is not None:
-        require_timeout(timeout)
-    return _put(cell.loop, cell, Question.__new__(Question), message, timeout, lane)
+    return _put(cell.loop, cell, Question.__new__(Question), message, _seconds_of(timeout), lane)
 
 
-def _put(loop: Loop, cell: Cell, question: Question, message: object, timeout: float | None, lane: Lane) -> Question:
+def _put(loop: Loop, cell: Cell, question: Question, message: object, seconds: float, lane: Lane) -> Question:
     if (COMPILED and thread_ident() != loop.runq.thread) or (not COMPILED and get_ident() != loop.runq.thread):
-        return _ask_from_outside(loop, cell, question, message, timeout, lane)
-    question.set_up(loop, cell, loop.visits.hand, -1.0 if timeout is None else timeout)
+        return _ask_from_outside(loop, cell, question, message, seconds, lane)
+    question.set_up(loop, cell, loop.visits.hand, seconds)
     try:
         loop.door.admit(cell, message, question, lane)
     except Exception as exc:
         question.refuse(exc)
-    if timeout is not None:
+    if seconds >= 0.0:
         question.arm()
     return question
 
 
 def _ask_from_outside(
-    loop: Loop, cell: Cell, question: Question, message: object, timeout: float | None, lane: Lane
+    loop: Loop, cell: Cell, question: Question, message: object, seconds: float, lane: Lane
 ) -> Question:
     try:
-        aio = asyncio.get_running_loop()
+        aio = get_running_loop()
     except RuntimeError:
         raise WrongThread("ask(), where no asyncio loop runs (`ask_sync` needs none),") from None
-    question.set_up(loop, cell, None, -1.0 if timeout is None else timeout)
+    question.set_up(loop, cell, None, seconds)
     question.tell_future(aio.create_future(), aio)
-    _send_from_outside(loop, cell, question, message, timeout, lane)
+    _send_from_outside(loop, cell, question, message, lane)
     return question
 
 
-def _send_from_outside(
-    loop: Loop, cell: Cell, question: Question, message: object, timeout: float | None, lane: Lane
-) -> None:
+def _send_from_outside(loop: Loop, cell: Cell, question: Question, message: object, lane: Lane) -> None:
     try:
         loop.inbound.offer(cell, message, question, lane)
     except Exception as exc:
         question.refuse(exc)
     else:
-        if timeout is not None:
+        if question.timeout >= 0.0:
             loop.inbound.call(None, question.arm)
 
 
 def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Any:
     """Send `message` and wait for the reply, on a thread that runs no loop."""
-    if timeout is not None:
-        require_timeout(timeout)
+    seconds = _seconds_of(timeout)
     loop: Loop = cell.loop
     if asyncio._get_running_loop() is not None or get_ident() == loop.runq.thread:
         raise WaitsForItself("ask_sync() would hold up the loop of this thread: write `await ref.ask(...)` here")
     question = Question.__new__(Question)
-    question.set_up(loop, cell, None, -1.0 if timeout is None else timeout)
+    question.set_up(loop, cell, None, seconds)
     future: ThreadFuture[Any] = ThreadFuture()
     question.tell_future(future, None)
     # Time is the system's. But a system whose thread is held up does not come to see that it has passed, so this
     # thread looks at its own clock too; if the system's is turned by hand, only after a while.
-    _send_from_outside(loop, cell, question, message, timeout, lane)
-    patience = None if timeout is None else timeout + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
+    _send_from_outside(loop, cell, question, message, lane)
+    patience = None if timeout is None else seconds + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
     try:
         return future.result(patience)
     except TimeoutError:
@@ -378,7 +373,19 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
             raise  # the handler's own, or the system's
         future.cancel()
         loop.inbound.call(None, question._give_up)
-        raise AskTimeout(cell.shown(), timeout or 0.0) from None
+        raise AskTimeout(cell.shown(), seconds) from None
+
+
+def _seconds_of(timeout: Any) -> float:
+    """The time that an answer has, negative if all the time in the world; raise unless it is a number of seconds."""
+    if timeout is None:
+        return -1.0
+    if type(timeout) is not float:
+        require_timeout(timeout)
+    seconds: float = timeout
+    if not 0.0 <= seconds <= LONGEST_DELAY:
+        raise InvalidDelay("timeout", timeout)
+    return seconds
 
 
 def require_timeout(timeout: Any) -> None:

@@ -17,7 +17,7 @@ from greenroom.actor.body import Body
 from greenroom.actor.spawning import Spawns
 from greenroom.actor.starting import become, unbecome
 from greenroom.actor.stash import Stash, require_capacity
-from greenroom.actor.timing import KeyedTimers, Quiet, cell_of, start_timer
+from greenroom.actor.timing import KeyedTimers, Quiet, cell_of, require_number, start_timer
 from greenroom.actor.watch import unwatch, watch
 from greenroom.errors import AlreadyReplied, BadArgument, NoMessage, WrongThread
 from greenroom.exits import NORMAL
@@ -199,7 +199,14 @@ class Context(Body, Spawns):
 
     def send_after(self, delay: float, target: ActorRef[Any, Any], message: object) -> Timer:
         """Send `message` to `target` after `delay` seconds, unless this actor ends before."""
-        return start_timer(self.cell, delay, cell_of(target, "send_after()"), message, None, False)
+        # What `start_timer` does, without its two calls: a fifth of the time (`make bench`, P11).
+        if type(delay) is not float:
+            require_number("delay", delay)
+        cell: Any = self.cell
+        ref: Any = target
+        to = ref._cell if isinstance(ref, Address) else cell_of(ref, "send_after()")
+        timer: Timer = cell.loop.start_timer(delay, to, message, 0.0, False, cell)
+        return timer
 
     def send_every(
         self, interval: float, target: ActorRef[Any, Any], message: object, *, fixed_rate: bool = False

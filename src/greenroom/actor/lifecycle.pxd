@@ -19,14 +19,21 @@ cdef extern from *:
     """
     object new_object "greenroom_new_object" (object)
 
+cdef extern from "Python.h":
+    void untrack "PyObject_GC_UnTrack" (object)
+
 cdef bint COMPILED
 cdef int MESSAGE
 cdef int CREATED, STARTING, RUNNING, STOPPING, STOPPED, FAILED, TERMINATED
-cdef object Context, ActorRef, STOP_IN_ORDER, SAME_VERDICT, STOPPED_VERDICT
+cdef object NORMAL, SHUTDOWN, KILLED, Context, ActorRef, STOP_IN_ORDER, SAME_VERDICT, STOPPED_VERDICT
 
 @cython.final
 cdef class Obituary:
     cdef readonly object reason, name, parent, history
+    cdef set_up(self, object reason, object name, object parent, object history)
+
+@cython.locals(obituary=Obituary)
+cdef Obituary obituary_of(object reason, object name, object parent, object history)
 
 @cython.final
 cdef class Failing:
@@ -42,7 +49,6 @@ cdef class Lifecycle:
     cdef public Cell root
     cdef public bint closed
     cdef readonly unsigned long long spawned, terminated
-    cdef public unsigned long long late_replies
     cdef readonly dict forced
     cdef readonly object pickled
     cdef object _start_order, _stop_order, _shutdown_order, _kill_order, _close_order

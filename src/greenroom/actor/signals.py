@@ -34,24 +34,43 @@ class Signal:
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PreStart(Signal):
+class _Bare:
+    """Equal to all of its kind, for it has nothing else to tell."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class PreStart(_Bare, Signal):
     """Before its first message."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class PostStart(Signal):
+
+class PostStart(_Bare, Signal):
     """The last thing before it is RUNNING."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class PreStop(Signal):
+
+class PreStop(_Bare, Signal):
     """It has been told to stop; its children still live."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class PostStop(Signal):
+
+class PostStop(_Bare, Signal):
     """The last thing that runs; its children have ended."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +80,10 @@ class PreRestart(Signal):
     cause: BaseException | None
 
 
-@dataclass(frozen=True, slots=True)
-class PostRestart(Signal):
+class PostRestart(_Bare, Signal):
     """After it was made afresh."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +104,7 @@ class ChildTerminated(Signal):
     reason: ExitReason
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiveTimeout:
+class ReceiveTimeout(_Bare):
     """A notice, handled like a message: no message came for as long as `set_receive_timeout` said."""
+
+    __slots__ = ()

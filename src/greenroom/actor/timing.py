@@ -12,7 +12,7 @@ from greenroom.actor.address import Address
 from greenroom.actor.signals import ReceiveTimeout
 from greenroom.errors import BadArgument, InvalidDelay
 
-__all__ = ["KeyedTimers", "Quiet", "cell_of", "start_timer"]
+__all__ = ["KeyedTimers", "Quiet", "cell_of", "require_number", "start_timer"]
 
 
 class KeyedTimers:
@@ -76,13 +76,22 @@ def start_timer(
     owner: Cell, delay: float, target: Cell, message: object, every: float | None, fixed_rate: bool
 ) -> Timer:
     """A timer that ends with `owner`; `every` is None for one tick."""
-    for what, value in (("delay", delay), ("interval", 1.0 if every is None else every)):
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidDelay(what, value)
-    if every is not None and every <= 0.0:
-        raise InvalidDelay("interval", every)
-    started: Timer = owner.loop.start_timer(delay, target, message, 0.0 if every is None else every, fixed_rate, owner)
+    if type(delay) is not float:
+        require_number("delay", delay)
+    interval = 0.0
+    if every is not None:
+        require_number("interval", every)
+        if every <= 0.0:
+            raise InvalidDelay("interval", every)
+        interval = every
+    started: Timer = owner.loop.start_timer(delay, target, message, interval, fixed_rate, owner)
     return started
+
+
+def require_number(what: str, seconds: object) -> None:
+    """Raise unless `seconds` is a number."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise InvalidDelay(what, seconds)
 
 
 class Quiet(Alarm):

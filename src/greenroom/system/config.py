@@ -15,17 +15,18 @@ from __future__ import annotations
 import math
 import os
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.limits import Limits
 from greenroom.clock import Clock
 from greenroom.errors import ConfigError
 from greenroom.lanes import Lane, MailboxConfig, Overflow
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["SystemConfig"]
 
@@ -102,6 +103,9 @@ class SystemConfig:
     @classmethod
     def from_toml(cls, path: str | Path) -> SystemConfig:
         """Read `[tool.greenroom]` of a TOML file, or `[greenroom]`, or (without either) the whole file."""
+        import tomllib  # these two take a while to import, and few programs need them
+        from pathlib import Path
+
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:

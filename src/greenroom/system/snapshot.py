@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from greenroom._core.counts import count_cell
 from greenroom.actor.body import Body, Family
 from greenroom.actor.ref import ActorRef
 from greenroom.actor.states import STATES
 from greenroom.lanes import Lane
-from greenroom.system.ledger import Ledger, ledger_of
+from greenroom.ledger import Ledger
 
 __all__ = ["ActorSnapshot", "SystemSnapshot", "draw", "snapshots_of"]
 
@@ -57,6 +57,8 @@ class SystemSnapshot:
 
     def to_json(self) -> str:
         """The same as JSON."""
+        import json  # takes a while to import, and few programs need it
+
         return json.dumps(self.as_dict())
 
 
@@ -88,7 +90,7 @@ def _snapshot_of(body: Body, children: list[Body]) -> ActorSnapshot:
         stashed=0 if cell.tally is None else cell.tally.stashed,
         busy=cell.loop.visits.in_hand(cell) > 0,
         watchers=0 if body.watchers is None else len(body.watchers),
-        ledger=ledger_of(cell),
+        ledger=count_cell(cell),
     )
 
 

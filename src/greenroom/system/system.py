@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future as ThreadFuture
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from greenroom._core.counts import count_loop
+from greenroom._core.counts import count_cell, count_loop
 from greenroom._core.hooks import Hooks
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
@@ -35,8 +35,8 @@ from greenroom.errors import (
 )
 from greenroom.exits import ExitReason
 from greenroom.lanes import MailboxConfig
+from greenroom.ledger import Ledger
 from greenroom.system.config import SystemConfig
-from greenroom.system.ledger import Ledger, ledger_of
 from greenroom.system.observers import Observers
 from greenroom.system.paths import find_by_name
 from greenroom.system.shutdown import Phase, Shutdown, ShutdownReport
@@ -280,10 +280,10 @@ class ActorSystem(Spawns, Spawner):
     def ledger(self, ref: ActorRef[Any, Any] | None = None) -> Ledger:
         """What became of every message, in this system or (given its ref) of one actor, even after its end."""
         if ref is None:
-            return self.call("ledger()", lambda: Ledger.of(count_loop(self._loop), self._life.late_replies))
+            return self.call("ledger()", lambda: count_loop(self._loop))
         if cell_of(ref, "ledger()").loop is not self._loop:
             raise WrongLoop(ref)
-        return self.call("ledger()", lambda: ledger_of(ref._cell))
+        return self.call("ledger()", lambda: count_cell(ref._cell))
 
     def tree(self) -> str:
         """The actors as a tree, in plain text."""
@@ -303,7 +303,7 @@ class ActorSystem(Spawns, Spawner):
             dead_letters=self.dead_letters.count,
             dead_letters_by_reason=self.dead_letters.by_reason,
             timers=self._loop.timers.count,
-            ledger=Ledger.of(count_loop(self._loop), self._life.late_replies),
+            ledger=count_loop(self._loop),
             actors=tuple(snapshots_of(self._life.top)),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from greenroom.system.ledger import Ledger
+from greenroom.ledger import Ledger
 from greenroom.system.system import ActorSystem
 
 __all__ = ["assert_ledger_balanced"]

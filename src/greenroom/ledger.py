@@ -1,17 +1,14 @@
 """What became of every message: the ledger.
 
 `sent = handled + failed + unhandled + dead_lettered + dropped + redirected + lost + queued + in_hand`, exact after
-`settle()`, and each message is in exactly one column.
+`settle()`, and each message is in exactly one column. The two sides are counted independently of one another.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from greenroom._core.cell import Cell
-from greenroom._core.counts import Counts, count_cell
-
-__all__ = ["Ledger", "ledger_of"]
+__all__ = ["Ledger"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +35,6 @@ class Ledger:
     rejected: int = 0
     late_replies: int = 0
 
-    @classmethod
-    def of(cls, counts: Counts, late_replies: int = 0) -> Ledger:
-        """The ledger of what a loop has counted."""
-        return cls(**{one.name: getattr(counts, one.name) for one in fields(counts)}, late_replies=late_replies)
-
     @property
     def accounted(self) -> int:
         """The sum of the columns."""
@@ -66,8 +58,3 @@ class Ledger:
     def __str__(self) -> str:
         columns = [f"{one.name} {getattr(self, one.name):,}" for one in fields(self) if getattr(self, one.name)]
         return ", ".join(columns) if columns else "no messages"
-
-
-def ledger_of(cell: Cell) -> Ledger:
-    """The ledger of one actor, living or ended."""
-    return Ledger.of(count_cell(cell), 0 if cell.tally is None else cell.tally.late_replies)
