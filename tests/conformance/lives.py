@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Behaviors, Context, ExitReason, State
+from greenroom.testing import assert_ledger_balanced
 
 CREATED, STARTING, RUNNING = State.CREATED, State.STARTING, State.RUNNING
 STOPPING, STOPPED, FAILED, RESTARTING = State.STOPPING, State.STOPPED, State.FAILED, State.RESTARTING
@@ -25,6 +26,16 @@ TRANSITIONS: dict[State, set[State]] = {
     STOPPED: {RESTARTING, TERMINATED},
     TERMINATED: set(),
 }
+
+
+def assert_ended_once(system: ActorSystem, actors: int) -> None:
+    """The system has stopped, and so many actors with it, none of them by force."""
+    report = system.report
+    assert report is not None
+    assert (report.started, report.terminated, report.forced) == (actors, actors, ())
+    assert system.phase == "stopped"
+    assert system.actors() == []
+    assert_ledger_balanced(system)
 
 
 def assert_is_a_life(history: tuple[State, ...], *, killed: bool = False) -> None:

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, Context, MailboxConfig, MailboxFull, SystemStopped
-from greenroom.testing import assert_ledger_balanced
-from tests.conformance.lives import Plain, PlainAsync
+from greenroom.ledger import Ledger
+from tests.conformance.lives import Plain, PlainAsync, assert_ended_once
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
 PATIENCE = 15.0
-
-
-def assert_ended_once(system: ActorSystem, actors: int) -> None:
-    report = system.report
-    assert report is not None
-    assert (report.started, report.terminated, report.forced) == (actors, actors, ())
-    assert system.phase == "stopped"
-    assert system.actors() == []
-    assert_ledger_balanced(system)
 
 
 @pytest.mark.parametrize("kind", [Plain, PlainAsync])
@@ -53,8 +45,12 @@ def test_a_shutdown_ends_a_system_that_goes_on_spawning(play: Play, kind: Any) -
     assert system.report.started >= 200
 
 
-def test_ten_thousand_actors_with_full_mailboxes_end_with_an_exact_account(play: Play) -> None:  # M11, B4
-    actors, room = 10_000, 3
+MANY = [10_000, pytest.param(100_000, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("actors", MANY)
+def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Play, actors: int) -> None:  # M11, B4
+    room = 3
 
     class Slow(Actor[int, int]):
         async def receive(self, message: int) -> int:
@@ -82,6 +78,36 @@ def test_ten_thousand_actors_with_full_mailboxes_end_with_an_exact_account(play:
         assert system.dead_letters.count == ledger.dead_lettered
 
     assert_ended_once(play(program), actors)
+
+
+@pytest.mark.parametrize("actors", MANY)
+def test_very_many_actors_that_will_not_stop_are_forced_at_the_deadline(
+    play: Play, actors: int
+) -> None:  # case 57
+    room = 2
+
+    async def never(ctx: Context, message: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def program(system: ActorSystem) -> None:
+        refs = [system.spawn(never, mailbox=MailboxConfig(capacity=room)) for _ in range(actors)]
+        for ref in refs:
+            ref.tell("in hand")
+        while system._loop.visits.suspended < actors:  # noqa: ASYNC110 - nothing else tells when all have begun
+            await asyncio.sleep(0)
+        for ref in refs:
+            for number in range(room):
+                ref.tell(number)
+        began = time.monotonic()
+        await system.shutdown(timeout=0.2)
+        # Forcing so many takes its time, but nobody's own `stop_timeout` is waited for.
+        assert time.monotonic() - began < 0.2 + 60.0
+        ledger = system.ledger()
+        assert ledger == Ledger(sent=actors * (room + 1), failed=actors, dead_lettered=actors * room)
+
+    report = play(program, stop_timeout=3600.0).report
+    assert report is not None
+    assert (report.started, report.terminated, len(report.forced)) == (actors, actors, actors)
 
 
 def test_no_message_goes_missing_when_threads_send_into_a_shutdown(play: Play) -> None:  # M11, B4

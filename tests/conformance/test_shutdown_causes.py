@@ -10,21 +10,12 @@ import pytest
 
 from greenroom import Actor, ActorSystem, ActorTerminated, Behaviors, Context, ExitKind, SystemFailed
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.lives import Hooked, Plain, PlainAsync, raises
+from tests.conformance.lives import Hooked, Plain, PlainAsync, assert_ended_once, raises
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
 PATIENCE = 15.0
-
-
-def assert_ended_once(system: ActorSystem, actors: int) -> None:
-    report = system.report
-    assert report is not None
-    assert (report.started, report.terminated, report.forced) == (actors, actors, ())
-    assert system.phase == "stopped"
-    assert system.actors() == []
-    assert_ledger_balanced(system)
 
 
 @pytest.mark.parametrize("kind", [Plain, PlainAsync])
