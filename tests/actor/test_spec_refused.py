@@ -261,6 +261,7 @@ def test_an_actor_made_by_a_function_is_held_to_the_same_rules(play: Play) -> No
         for made, words in ((Crooked, "Crooked.pre_start"), (Mute, "Mute")):
             with pytest.raises(NotAnActor, match=words):
                 await system.spawn(functools.partial(made)).started()
+        await system.settle()
         assert system.actors() == []
 
     play(program)
