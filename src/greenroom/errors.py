@@ -449,8 +449,8 @@ class RefGone(GreenroomError):
 
     code = "ref_gone"
 
-    def __init__(self, system: str, path: str) -> None:
-        super().__init__(f"the ref {path} belongs to the system {system!r}, which does not run in this process")
+    def __init__(self, system: str, path: str, why: str = "that does not run in this process") -> None:
+        super().__init__(f"the ref {path} belongs to the system {system!r}: {why}")
         self.system = system
         self.path = path
 

@@ -1,117 +1,284 @@
-"""One error model (J9): whatever is used wrongly raises a `GreenroomError` with a code, and says what to do instead."""
+"""Calls at the wrong moment, or with what only looks right: refused with a word of what to do, or just understood."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import pickle
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import weakref
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import Actor, ActorRef, ActorSystem, Behaviors, Context, Drain, handles
-from greenroom.errors import GreenroomError
+from greenroom import Actor, ActorSystem, Behaviors, Context, ExitKind, Lane, MailboxConfig
+from greenroom.errors import BadArgument, GreenroomError, NoMessage, RefGone
+from greenroom.testing import ManualClock
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
 
-class Stage(NamedTuple):
-    """What a misuse can get hold of, inside a handler of the actor `/me`."""
-
-    system: ActorSystem
-    ctx: Context
-    other: ActorRef[Any, Any]
-
-
-class Me(Actor[Any, Any]):
+class Echo(Actor[Any, Any]):
     def receive(self, message: Any) -> Any:
-        return message(self.ctx) if callable(message) else message
+        return message
 
 
-wrong: Any = "not a ref"
-nothing: Any = None
-
-MISUSES: dict[str, tuple[Callable[[Stage], Any], list[str]]] = {
-    # what is made
-    "handles of nothing": (lambda on: handles(), ["@handles("]),
-    "failed without exception": (lambda on: Behaviors.failed(wrong), ["Behaviors.failed()", "exception"]),
-    "receive of no function": (lambda on: Behaviors.receive(wrong), ["function"]),
-    "setup of no function": (lambda on: Behaviors.setup(wrong), ["Behaviors.setup()", "function"]),
-    "redirect to no ref": (lambda on: Drain.REDIRECT(wrong), ["Drain.REDIRECT()", "ref"]),
-    "subscribe of nothing": (lambda on: on.system.dead_letters.subscribe(nothing), ["ref or a function"]),
-    # what is spawned
-    "spawn of an instance": (lambda on: on.ctx.spawn(Me()), ["Me", "pass the class"]),  # type: ignore[call-overload]
-    "spawn of nothing": (lambda on: on.ctx.spawn(nothing), ["None", "Actor"]),
-    "spawn with no name": (lambda on: on.ctx.spawn(Me, name=""), ["''", "not empty"]),
-    "spawn with a path": (lambda on: on.ctx.spawn(Me, name="a/b"), ["'a/b'", "'/'"]),
-    "spawn with a taken name": (lambda on: on.system.spawn(Me, name="other"), ["/other", "another name"]),
-    "spawn with no mailbox": (lambda on: on.ctx.spawn(Me, mailbox=wrong), ["mailbox", "MailboxConfig"]),
-    "spawn with no env": (lambda on: on.ctx.spawn(Me, env=wrong), ["env", "mapping"]),
-    "spawn with no drain": (lambda on: on.ctx.spawn(Me, drain=wrong), ["drain", "Drain.DROP"]),
-    "spawn with no parent": (lambda on: on.system.spawn(Me, parent=wrong), ["parent", "ref"]),
-    "spawn with no dispatcher": (lambda on: on.ctx.spawn(Me, dispatcher=wrong), ["dispatcher", "'not a ref'"]),
-    # what a ref is used for
-    "fail without exception": (lambda on: on.other.fail(wrong), ["exception"]),
-    "ask with a negative timeout": (lambda on: on.other.ask(1, timeout=-1), ["timeout=-1", "zero or more"]),
-    "ask with no timeout": (lambda on: on.other.ask(1, timeout=wrong), ["timeout", "seconds"]),
-    "ask_sync in a handler": (lambda on: on.other.ask_sync(1), ["ask_sync()", "await ref.ask"]),
-    "tell by no lane": (lambda on: on.other.tell(1, lane=wrong), ["Lane", "'not a ref'"]),
-    "pickle of an ask": (lambda on: pickle.dumps(on.ctx.self.ask(1)), ["ask", "await it"]),
-    # what a context is used for
-    "watch of no ref": (lambda on: on.ctx.watch(wrong), ["watch", "ref"]),
-    "unwatch of no ref": (lambda on: on.ctx.unwatch(wrong), ["watch", "ref"]),
-    "stop of no child": (lambda on: on.ctx.stop(on.other), ["/me", "/other", "ref.stop()"]),
-    "stop of no ref": (lambda on: on.ctx.stop(wrong), ["child", "ref"]),
-    "forward to no ref": (lambda on: on.ctx.forward(wrong), ["forward", "ref"]),
-    "fail_reply without exception": (lambda on: on.ctx.fail_reply(wrong), ["exception"]),
-    "defer and fail without exception": (lambda on: on.ctx.defer_reply().fail(wrong), ["exception"]),
-    "send_after to no ref": (lambda on: on.ctx.send_after(1.0, wrong, 1), ["ref"]),
-    "send_after into the past": (lambda on: on.ctx.send_after(-1.0, on.other, 1), ["-1.0", "zero or more"]),
-    "send_after at no time": (lambda on: on.ctx.send_after(wrong, on.other, 1), ["seconds"]),
-    "send_every to no ref": (lambda on: on.ctx.send_every(1.0, wrong, 1), ["ref"]),
-    "send_every all the time": (lambda on: on.ctx.send_every(0.0, on.other, 1), ["0.0", "at least 1e-6"]),
-    "timers.start to no ref": (lambda on: on.ctx.timers.start("key", 1.0, 1, target=wrong), ["ref"]),
-    "timers.start into the past": (lambda on: on.ctx.timers.start("key", -1.0, 1), ["-1.0", "zero or more"]),
-    "set_receive_timeout in the past": (lambda on: on.ctx.set_receive_timeout(-1.0), ["-1.0"]),
-    "set_receive_timeout at no time": (lambda on: on.ctx.set_receive_timeout(wrong), ["seconds"]),
-    "become nothing": (lambda on: on.ctx.become(nothing), ["None", "cannot handle messages"]),
-    "stash of no size": (lambda on: setattr(on.ctx, "stash_capacity", 0), ["stash", "at least 1"]),
-    "pipe of nothing": (lambda on: on.ctx.pipe_to_self(wrong), ["pipe_to_self", "await"]),
-    "settle in a handler": (lambda on: _step(on.system.settle()), ["handler"]),
-}
+# -- stash
 
 
-def _step(coroutine: Any) -> None:
-    try:
-        coroutine.send(None)
-    finally:
-        coroutine.close()
+def test_a_message_is_put_aside_once(play: Play) -> None:  # case 51, B4
+    got: list[Any] = []
+    refused: list[Any] = []
 
+    def make(stash: Any) -> Any:
+        def handle(ctx: Context, message: Any) -> None:
+            if message == "go":
+                stash.unstash_all()
+                return
+            got.append(message)
+            if len(got) == 1:
+                stash.put()
+                try:
+                    stash.put()
+                except NoMessage as exc:
+                    refused.append(exc)
 
-@pytest.mark.parametrize("misuse", list(MISUSES))
-def test_a_misuse_is_an_error_with_a_code_and_a_remedy_and_harms_nobody(play: Play, misuse: str) -> None:
-    act, words = MISUSES[misuse]
+        return Behaviors.receive(handle)
 
     async def program(system: ActorSystem) -> None:
-        me, other = system.spawn(Me, name="me"), system.spawn(Me, name="other")
-        await other.started()
-        caught: list[BaseException] = []
-
-        def handler(ctx: Context) -> str:
-            try:
-                act(Stage(system, ctx, other))
-            except Exception as exc:
-                caught.append(exc)
-            return "went on"
-
-        await me.ask(handler, timeout=None) if "defer" not in misuse else me.tell(handler)
+        ref = system.spawn(Behaviors.with_stash(10, make))
+        ref.tell(1)
         await system.settle()
-        assert await me.ask("alive") == "alive"
-        assert await other.ask("alive") == "alive"
-        (error,) = caught
-        for word in words:
-            assert word in str(error)
-        assert isinstance(error, GreenroomError), repr(error)
-        assert error.code != GreenroomError.code
+        ref.tell("go")
+        await system.settle()
+        assert got == [1, 1]
+        assert len(refused) == 1
+        assert system.ledger(ref).handled == system.ledger(ref).sent == 2
 
     play(program)
+
+
+@pytest.mark.parametrize("where", ["in setup", "in another actor", "outside"])
+def test_nothing_can_be_put_aside_where_there_is_no_message_of_one_s_own(play: Play, where: str) -> None:  # J9
+    stashes: list[Any] = []
+    refused: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            stashes[0].put()
+        except NoMessage as exc:
+            refused.append(exc)
+
+    def make(stash: Any) -> Any:
+        stashes.append(stash)
+        if where == "in setup":
+            attempt()
+        return Behaviors.receive(lambda ctx, message: message)
+
+    async def program(system: ActorSystem) -> None:
+        owner = system.spawn(Behaviors.with_stash(10, make))
+        assert await owner.ask(1) == 1
+        if where == "in another actor":
+            await system.spawn(lambda ctx, message: attempt()).ask(2)
+        elif where == "outside":
+            attempt()
+        assert len(refused) == 1
+
+    play(program)
+
+
+def test_a_later_stash_has_the_capacity_it_was_given(play: Play) -> None:
+    seen: list[int] = []
+
+    def note(stash: Any) -> Any:
+        seen.append(stash.capacity)
+        return Behaviors.receive(lambda ctx, message: Behaviors.with_stash(3, note))
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.with_stash(50, note))
+        ref.tell("again")
+        await system.settle()
+        assert seen == [50, 3]
+
+    play(program)
+
+
+# -- behaviors
+
+
+def test_a_behavior_is_returned_from_its_setup_and_not_become(play: Play) -> None:  # M13
+    def make(ctx: Context) -> Any:
+        ctx.become(lambda ctx, message: "other")
+        return Behaviors.receive(lambda ctx, message: "returned")
+
+    async def program(system: ActorSystem) -> None:
+        with pytest.raises(BadArgument, match="return it from the setup"):
+            await system.spawn(Behaviors.setup(make)).started()
+
+    play(program)
+
+
+@pytest.mark.parametrize(
+    ("behavior", "kind"), [(Behaviors.stopped, ExitKind.NORMAL), (Behaviors.failed(ValueError("no")), ExitKind.FAIL)]
+)
+def test_a_setup_may_end_what_it_sets_up(play: Play, behavior: Any, kind: ExitKind) -> None:  # M13
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.setup(lambda ctx: behavior))
+        ref.tell("never handled")
+        assert (await ref.terminated()).kind is kind
+        assert system.ledger(ref).dead_lettered == 1
+
+    play(program)
+
+
+def test_an_actor_that_looks_for_its_context_too_early_is_told_when_it_comes(play: Play) -> None:  # J9
+    class Hasty(Echo):
+        def __init__(self) -> None:
+            self.me = self.ctx.self
+
+    async def program(system: ActorSystem) -> None:
+        with pytest.raises(AttributeError) as caught:
+            await system.spawn(Hasty).started()
+        assert any("pre_start" in note for note in caught.value.__notes__)
+
+    play(program)
+
+
+# -- names
+
+
+class Role(StrEnum):
+    WORKER = "worker"
+
+
+class OldRole(str, Enum):  # noqa: UP042 - as many programs still have it
+    WORKER = "worker"
+
+
+@pytest.mark.parametrize("role", [Role.WORKER, OldRole.WORKER])
+def test_a_name_may_be_a_member_of_an_enum(play: Play, role: Any) -> None:  # case 60
+    async def program(system: ActorSystem) -> None:
+        for _ in range(2):
+            ref = system.spawn(Echo, name=role)
+            assert (ref.name, ref.path) == ("worker", "/worker")
+            assert system.actor("worker") == ref
+            ref.stop()
+            await ref.terminated()
+            assert system.actor("worker") is None
+
+    play(program)
+
+
+def test_an_unpickled_ref_of_one_that_is_gone_knows_its_living_parent(play: Play) -> None:  # J14
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(Echo, name="parent")
+        child = system.spawn(Echo, name="child", parent=parent)
+        text = pickle.dumps(child)
+        child.stop()
+        await child.terminated()
+        del child
+        await system.settle()
+        gc.collect()
+        ghost = pickle.loads(text)
+        assert (ghost.path, ghost.parent, ghost.is_alive) == ("/parent/child", parent, False)
+        reason = await ghost.terminated()
+        assert isinstance(reason.cause, RefGone)
+        assert "has ended" in str(reason.cause)
+
+    play(program)
+
+
+# -- lanes
+
+
+@pytest.mark.parametrize("room", [1, 2])
+@pytest.mark.parametrize("lane", [1, Lane.DATA])
+def test_send_takes_a_lane_as_tell_does(play: Play, lane: Any, room: int) -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Echo, mailbox=MailboxConfig(capacity=room))
+        await ref.send(1, lane=lane)
+        await ref.send(2, lane=lane)
+        await system.settle()
+        assert system.ledger(ref).handled == 2
+
+    play(program)
+
+
+@pytest.mark.parametrize("lane", [99, "control", None])
+@pytest.mark.parametrize("waiting", [False, True])
+def test_what_is_no_lane_is_refused_by_tell_and_send_alike(play: Play, waiting: bool, lane: Any) -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Echo)
+
+        async def send() -> None:
+            if waiting:
+                await ref.send(1, lane=lane)
+            else:
+                ref.tell(1, lane=lane)
+
+        with pytest.raises(GreenroomError, match="lane"):
+            await send()
+        assert system.ledger(ref).sent == 0
+
+    play(program)
+
+
+# -- timers and observers
+
+
+def test_keys_of_timers_that_are_over_are_forgotten(play: Play) -> None:  # J11
+    clock = ManualClock()
+
+    class Key:
+        pass
+
+    weak: list[weakref.ref[Key]] = []
+
+    def start(ctx: Context, message: int) -> None:
+        key = Key()
+        weak.append(weakref.ref(key))
+        ctx.timers.start(key, 1.0, "tick")
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(lambda ctx, message: start(ctx, message) if message != "tick" else None)
+        for number in range(500):
+            ref.tell(number)
+            await clock.advance(2.0)
+        gc.collect()
+        assert sum(key() is not None for key in weak) < 100
+
+    play(program, clock=clock)
+
+
+async def blocks_at_once(ctx: Context, clock: ManualClock) -> None:
+    clock.step(2.0)
+
+
+async def blocks_later(ctx: Context, clock: ManualClock) -> None:
+    await asyncio.sleep(0)
+    clock.step(2.0)
+
+
+def blocks_and_raises(ctx: Context, clock: ManualClock) -> None:
+    clock.step(2.0)
+    raise ValueError("after a while")
+
+
+@pytest.mark.parametrize("handler", [blocks_at_once, blocks_later, blocks_and_raises])
+def test_a_slow_handler_is_told_of_however_it_is_slow(play: Play, handler: Any) -> None:  # J16
+    clock = ManualClock()
+    told: list[tuple[Any, ...]] = []
+
+    class Observer:
+        def slow_handler(self, ref: Any, message: Any, seconds: float) -> None:
+            told.append((ref, message, seconds))
+
+    async def program(system: ActorSystem) -> None:
+        system.observers.add(Observer())
+        ref = system.spawn(handler)
+        ref.tell(clock)
+        await system.settle()
+        assert told == [(ref, clock, 2.0)]
+
+    play(program, clock=clock, slow_after=1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,11 +23,10 @@ def test_an_actor_is_not_forced_unless_it_was_told_to_end(play: Play) -> None:  
         gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def inspect_myself(ctx: Context, message: Any) -> str:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(0):
-                    await ctx.self.inspect()  # which cannot be answered before this handler has ended
+            inspecting.append(asyncio.ensure_future(ctx.self.inspect()))  # which waits for this handler to end
             return await gate
 
+        inspecting: list[asyncio.Future[Any]] = []
         ref = system.spawn(inspect_myself)
         asked = ref.ask("go", timeout=None)
         for _ in range(10):

@@ -81,9 +81,7 @@ def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Pl
 
 
 @pytest.mark.parametrize("actors", MANY)
-def test_very_many_actors_that_will_not_stop_are_forced_at_the_deadline(
-    play: Play, actors: int
-) -> None:  # case 57
+def test_very_many_actors_that_will_not_stop_are_forced_at_the_deadline(play: Play, actors: int) -> None:  # case 57
     room = 2
 
     async def never(ctx: Context, message: object) -> None:

@@ -258,10 +258,10 @@ def test_notices_and_orders_are_accepted_however_full_the_mailbox_is(
 def test_a_send_to_a_retired_cell_is_a_dead_letter_in_its_turn(
     loop: Loop, letters: Letters, worker: Worker, heard: list[object]
 ) -> None:
-    cell = loop.spawn(list.append, heard, bounded(2))
+    cell = loop.spawn(list.append, heard, bounded(6))
     worker.do(cell.tell, "in time")
     loop.retire(cell)
-    for number in range(5):  # more than it ever had room for
+    for number in range(5):
         worker.do(cell.tell, number)
     worker.do(cell.notify, "no dead letter")
     tenant = loop.spawn(list.append, heard)
@@ -271,6 +271,22 @@ def test_a_send_to_a_retired_cell_is_a_dead_letter_in_its_turn(
     assert letters.dead == ["in time", 0, 1, 2, 3, 4]
     counts = count_loop(loop)
     assert (counts.sent, counts.dead_lettered, counts.balanced) == (7, 6, True)
+
+
+@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("room", [2, 1000])
+def test_of_very_many_sends_to_a_retired_cell_only_a_few_wait_for_their_turn(
+    loop: Loop, letters: Letters, worker: Worker, heard: list[object], room: int, lane: Lane
+) -> None:
+    cell = loop.spawn(list.append, heard, bounded(room))
+    loop.retire(cell)
+    worker.do(tell_all, cell, range(2000), lane)
+    assert len(letters.dead) >= (2000 - min(room, 64) if lane is Lane.DATA else 1000)
+    loop.run_until_idle()
+    assert sorted(letters.dead) == list(range(2000))  # type: ignore[type-var]
+    counts = count_loop(loop)
+    assert (counts.sent, counts.dead_lettered, counts.balanced) == (2000, 2000, True)
+    assert heard == []
 
 
 def test_a_closed_loop_makes_dead_letters_of_what_was_brought_and_of_what_comes_later(

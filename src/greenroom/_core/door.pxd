@@ -62,7 +62,7 @@ cdef class Door:
     @cython.locals(tally=Tally)
     cpdef count_withdrawn(self, Cell cell, Slip slip)
     @cython.locals(tally=Tally)
-    cpdef count_refused(self, Cell cell, unsigned long long rejected, unsigned long long dropped)
+    cpdef count_refused(self, Cell cell, unsigned long long rejected, unsigned long long dropped, unsigned long long turned_away)
     @cython.locals(tally=Tally)
     cpdef count_turned_away(self, Cell cell)
     cpdef tell_full(self, Cell cell, object message, object sender, object lane)

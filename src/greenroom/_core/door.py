@@ -312,12 +312,13 @@ class Door:
         self.totals.dropped += 1
         slip.discard("withdrawn")
 
-    def count_refused(self, cell: Cell, rejected: int, dropped: int) -> None:
+    def count_refused(self, cell: Cell, rejected: int, dropped: int, turned_away: int) -> None:
         """Add what foreign threads were refused."""
         for tally in (cell.count_aside(), self.totals):
             tally.rejected += rejected
-            tally.sent_aside += dropped
+            tally.sent_aside += dropped + turned_away
             tally.dropped += dropped
+            tally.dead_lettered += turned_away
 
     def count_turned_away(self, cell: Cell) -> None:
         """Add a message that a foreign thread sent after the loop had stopped. Under the inbound lock."""
@@ -339,7 +340,7 @@ class Door:
             self.hooks.message_dropped(cell.shown(), message, lane)
 
     def tell_dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
-        """Tell whoever should know that a message will never be handled. Any thread, once the loop has stopped."""
+        """Tell whoever should know that a message will never be handled. Any thread."""
         if isinstance(sender, Slip):
             sender.discard(why)
         self.host.dead_letter(cell, message, sender, why)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from greenroom.errors import HookError
+from greenroom.exits import ends_system
 
 __all__ = ["EVENTS", "Hooks"]
 
@@ -71,7 +72,9 @@ class Hooks:
                 continue
             try:
                 hook(*details)
-            except Exception:
+            except BaseException as exc:
+                if ends_system(exc):
+                    raise
                 _log.exception("observer %r raised in %s and is taken off", observer, event)
                 self.remove(observer)
 

@@ -4,8 +4,8 @@ from greenroom._core.door cimport Door
 from greenroom._core.gate cimport Gate
 
 cdef bint COMPILED
-cdef int ROOM
-cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED
+cdef int ROOM, _MOST_FOR_THE_DEAD
+cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
 
 @cython.final
 cdef class Parked:
@@ -39,6 +39,8 @@ cdef class Inbound:
     @cython.locals(parked=Parked)
     cdef tuple _park(self, Cell cell, object lane, object message, object sender)
     cdef _count_refused(self, Cell cell, bint rejected)
+    @cython.locals(counts=list)
+    cdef list _counts_for(self, Cell cell)
     cpdef bint promise(self, Cell cell, object lane) except? True
     cpdef redeem(self, Cell cell, object lane)
     cpdef int reserved(self, Cell cell, object lane)

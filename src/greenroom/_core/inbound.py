@@ -36,6 +36,10 @@ _PARKED = object()
 # What can become of a message at the door.
 _STOPPED = object()
 _REFUSED = object()
+_TURNED_AWAY = object()
+_MOST_FOR_THE_DEAD = 64
+"""Messages to one closed cell that wait to be dead letters in their turn. Further ones are dead letters at once, on the
+sender's thread: one that does not see that it is over must fill no memory and hold up no tick."""
 
 
 class Parked:
@@ -84,7 +88,7 @@ class Inbound:
         self._reserved: dict[tuple[Cell, Lane], int] = {}
         # Invariant: each entry in here has a _PARKED one in _brought
         self._parked: dict[tuple[Cell, Lane], Parked] = {}
-        # Rejected and dropped messages by cell, until the loop's thread adds them to the cell's own counters.
+        # Messages rejected, dropped and turned away, by cell, until the loop's thread adds them to the cell's counters.
         self._refused: dict[Cell, list[int]] = {}
         self.closed = False
         # Invariant: sleeping only while the loop's thread waits for something to happen, and nobody has roused it
@@ -113,13 +117,15 @@ class Inbound:
         self._end_sleep()
         if fate is _STOPPED:
             self._door.tell_dead_letter(cell, message, sender, "loop stopped")
+        elif fate is _TURNED_AWAY:
+            self._door.tell_dead_letter(cell, message, sender, "stopped")
         elif fate is _REFUSED:
             self._refuse(cell, message, sender, lane)
         elif fate is not None:
             self._door.tell_dropped(cell, fate[0], fate[1], lane)
 
     def _place(self, entry: tuple[Cell, Any, Any, Any]) -> Any:
-        """Put a message where it waits for the loop: None, _STOPPED, _REFUSED, or the older one that it displaced."""
+        """Put a message where it waits for the loop: None, what became of it instead, or the older one it displaced."""
         cell, lane, message, sender = entry
         if self.closed:
             self._door.count_turned_away(cell)
@@ -127,10 +133,15 @@ class Inbound:
         policy = cell.config.overflow
         if policy is _DROP_OLD and not cell.closed:
             return self._park(cell, lane, message, sender)
-        # To a closed mailbox it goes as well, to be a dead letter in its turn.
-        if cell.closed or self._reserve(cell, lane):
+        if cell.closed and cell.reserved >= _MOST_FOR_THE_DEAD:
+            self._counts_for(cell)[2] += 1
+            return _TURNED_AWAY
+        if self._reserve(cell, lane):  # in a closed mailbox too, to be a dead letter in its turn
             self._append(entry)
             return None
+        if cell.closed:
+            self._counts_for(cell)[2] += 1
+            return _TURNED_AWAY
         self._count_refused(cell, policy is _REJECT)
         return _REFUSED
 
@@ -216,8 +227,13 @@ class Inbound:
         return None
 
     def _count_refused(self, cell: Cell, rejected: bool) -> None:
-        counts = self._refused.setdefault(cell, [0, 0])
-        counts[0 if rejected else 1] += 1
+        self._counts_for(cell)[0 if rejected else 1] += 1
+
+    def _counts_for(self, cell: Cell) -> list[int]:
+        counts = self._refused.get(cell)
+        if counts is None:
+            counts = self._refused[cell] = [0, 0, 0]
+        return counts
 
     def promise(self, cell: Cell, lane: Lane) -> bool:
         """Keep room in `lane` for a message of the loop's own thread, while a user's code runs; False when full."""
@@ -266,8 +282,8 @@ class Inbound:
                     cell.make_runnable()
                 else:
                     late.append((cell, lane, message, brought[first + 3]))
-        for cell, (rejected, dropped) in refused.items():
-            self._door.count_refused(cell, rejected, dropped)
+        for cell, (rejected, dropped, turned_away) in refused.items():
+            self._door.count_refused(cell, rejected, dropped, turned_away)
         delivered = 0
         try:
             for cell, lane, message, sender in late:

@@ -54,11 +54,13 @@ cdef class Visits:
     cdef int _drain(self) except -1
     @cython.locals(left=Py_ssize_t, head=int, buf=list, timed=bint)
     cdef int _visit(self, Cell cell) except -1
-    @cython.locals(lane=int, began=double, took=double, slip=Slip)
+    @cython.locals(lane=int, began=double, slip=Slip)
     cdef bint _look(self, Cell cell) except? False
     @cython.locals(task=HandlerTask)
     cdef bint _conclude(self, Cell cell, object result) except? False
-    @cython.locals(task=HandlerTask)
+    @cython.locals(took=double)
+    cdef _tell_if_slow(self, Cell cell, object message, double began)
+    @cython.locals(task=HandlerTask, began=double)
     cdef bint _go_on(self, Cell cell) except? False
     @cython.locals(kind=int, verdict=Verdict, slip=Slip)
     cdef _settle(self, Cell cell, object result)

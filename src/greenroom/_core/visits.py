@@ -230,15 +230,20 @@ class Visits:
         self.lane = lane
         if cell.alert & TOUCHED:
             self.host.touched(cell)
-        slow_handler = self.hooks.slow_handler
-        if slow_handler is None:
+        if self.hooks.slow_handler is None:
             return self._conclude(cell, cell.handler(cell.subject, message))
         began = self.pace.now()
-        result = cell.handler(cell.subject, message)
+        try:
+            return self._conclude(cell, cell.handler(cell.subject, message))
+        finally:
+            self._tell_if_slow(cell, message, began)
+
+    def _tell_if_slow(self, cell: Cell, message: object, began: float) -> None:
+        """A handler, or one step of it, has held the thread since `began`."""
         took = self.pace.now() - began
-        if took >= self.hooks.slow_after:
+        slow_handler = self.hooks.slow_handler
+        if took >= self.hooks.slow_after and slow_handler is not None:
             slow_handler(cell.shown(), message, took)
-        return self._conclude(cell, result)
 
     def _conclude(self, cell: Cell, result: object) -> bool:
         """Bring what is in hand to its end, stepping it if it is a coroutine; False when that suspends."""
@@ -266,7 +271,14 @@ class Visits:
         self.kind, self.message, self.sender = task.kind, task.message, task.sender
         self.lane = task.lane
         self.suspended -= 1
-        result = self.stepper.step(task)
+        if self.hooks.slow_handler is None or task.kind != MESSAGE:
+            result = self.stepper.step(task)
+        else:
+            began = self.pace.now()
+            try:
+                result = self.stepper.step(task)
+            finally:
+                self._tell_if_slow(cell, task.message, began)
         if result is SUSPENDED:
             task.kind, task.sender = self.kind, self.sender
             self.kind = NOTHING

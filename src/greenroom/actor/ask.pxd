@@ -7,7 +7,7 @@ from greenroom._core.visits cimport Visits
 cdef bint COMPILED, EAGER_TASKS
 cdef double LONGEST_DELAY
 cdef int OPEN, ANSWERED, FAILED, GIVEN_UP
-cdef object get_ident, get_running_loop
+cdef object get_ident, get_running_loop, partial, _TOO_LATE
 
 @cython.final
 cdef class Question(Wait):
@@ -36,8 +36,11 @@ cdef class Question(Wait):
     cdef tuple _find_cycle(self)
     cpdef end_with(self, object reason)
     cdef object _terminated(self, object reason, object cause)
+    cdef bint _goes_elsewhere(self, object method, object value) except? False
     cpdef answer(self, object value)
+    cpdef _take_answer(self, object value)
     cpdef refuse(self, object error)
+    cpdef _take_refusal(self, object error)
     cdef _end(self, int status, object value)
     cpdef _tell_future(self)
     cpdef arm(self)

@@ -22,7 +22,9 @@ from _thread import get_ident
 from asyncio import CancelledError, get_running_loop
 from collections.abc import Callable, Generator
 from concurrent.futures import Future as ThreadFuture
+from concurrent.futures import InvalidStateError as ThreadFutureIsDone
 from contextlib import suppress
+from functools import partial
 from types import GenericAlias
 from typing import Any
 
@@ -40,6 +42,7 @@ from greenroom.errors import (
     BadArgument,
     InvalidDelay,
     MessageDropped,
+    NotStarted,
     Unhandled,
     WaitsForItself,
     WrongThread,
@@ -53,6 +56,7 @@ __all__ = ["Question", "Reply", "put_question", "require_timeout", "wait_for_ans
 # Since Python 3.12, a task may take its first step inside the handler that makes it.
 EAGER_TASKS = sys.version_info >= (3, 12)
 _PATIENCE = 30.0
+_TOO_LATE = (asyncio.InvalidStateError, ThreadFutureIsDone)
 OPEN = 0
 ANSWERED = 1
 FAILED = 2
@@ -160,6 +164,9 @@ class Question(Wait):
         """Whoever awaited it was cancelled, or thrown away: a reply comes too late, even one that is here already."""
         if self._status == OPEN:
             self._give_up()
+            self.wake_waiter()  # as with any future: when one who awaits it is cancelled, so are the others
+            if self._future is not None:
+                self._future.cancel()
         elif self._status == ANSWERED and not self._is_late:
             self._is_late = True
             self._loop.host.late_reply(self.target, self._value, self.shown_sender())
@@ -207,7 +214,15 @@ class Question(Wait):
             question = task._waiter
         return None
 
-    # -- the answering side, on the loop's own thread
+    # -- the answering side: the actor asked may live on another loop, if the question was forwarded to it
+
+    def _goes_elsewhere(self, method: Callable[[Any], object], value: object) -> bool:
+        """Whether this is a foreign thread, and the asker's loop has been told to go on with `method(value)`."""
+        if (COMPILED and thread_ident() == self._loop.runq.thread) or (
+            not COMPILED and get_ident() == self._loop.runq.thread
+        ):
+            return False
+        return self._loop.inbound.call(None, partial(method, value))
 
     def shown_sender(self) -> object:
         """The ref of the actor that asked, if an actor did."""
@@ -230,7 +245,7 @@ class Question(Wait):
         """The message was not handled."""
         ref = self.target.shown()
         if why == "unhandled":
-            self.refuse(Unhandled(ref, self._loop.visits.message))
+            self.refuse(Unhandled(ref, self.target.loop.visits.message))
         elif why in ("stopped", "loop stopped"):
             self.refuse(self._terminated(self._loop.host.reason_of(self.target) or SHUTDOWN, None))
         else:
@@ -261,8 +276,12 @@ class Question(Wait):
                 self._end(FAILED, AskDeadlock(cycle))
 
     def answer(self, value: object) -> None:
-        """End with a reply. When it comes too late it is a dead letter."""
+        """End with a reply. When it comes too late it is a dead letter. From any thread."""
         self.replied = True
+        if not self._goes_elsewhere(self._take_answer, value):
+            self._take_answer(value)
+
+    def _take_answer(self, value: object) -> None:
         if self._status == OPEN and (self._future is None or self._aio is not None or not self._future.done()):
             self._end(ANSWERED, value)
         elif self._status != ANSWERED:
@@ -270,8 +289,12 @@ class Question(Wait):
             self._loop.host.late_reply(self.target, value, self.shown_sender())
 
     def refuse(self, error: BaseException) -> None:
-        """End with an exception; nobody is told when the asker has given up."""
+        """End with an exception; nobody is told when the asker has given up. From any thread."""
         self.replied = True
+        if not self._goes_elsewhere(self._take_refusal, error):
+            self._take_refusal(error)
+
+    def _take_refusal(self, error: BaseException) -> None:
         if self._status == OPEN:
             if isinstance(error, StopIteration):  # which no coroutine can raise, and no future hold
                 wrapped = RuntimeError(f"{self.target.name()} raised {in_words(error)}")
@@ -296,19 +319,22 @@ class Question(Wait):
 
     def _tell_future(self) -> None:
         future = self._future
-        if future.done():
+        try:
+            if self._status == ANSWERED:
+                future.set_result(self._value)
+            else:
+                future.set_exception(self._value)
+        except _TOO_LATE:  # it was cancelled: by the asker's task, or by a thread whose patience was at an end
             if self._status == ANSWERED:
                 self._loop.host.late_reply(self.target, self._value, self.shown_sender())
-        elif self._status == ANSWERED:
-            future.set_result(self._value)
-        else:
-            future.set_exception(self._value)
 
     def arm(self) -> None:
         """Ring after the timeout."""
         if self._status == OPEN:
             self.deadline = self._loop.timers.now() + self.timeout
             self._loop.timers.add(self)
+            if self._loop.runq.asleep:
+                self._loop.runq.wake()  # to sleep again, but not past this deadline
 
 
 def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Question:
@@ -356,7 +382,10 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
     """Send `message` and wait for the reply, on a thread that runs no loop."""
     seconds = _seconds_of(timeout)
     loop: Loop = cell.loop
-    if asyncio._get_running_loop() is not None or get_ident() == loop.runq.thread:
+    mine = get_ident() == loop.runq.thread and not loop.closed
+    if mine and loop.runq.rouse is None:
+        raise NotStarted(loop.host.port.name, "ask_sync()")
+    if mine or asyncio._get_running_loop() is not None:
         raise WaitsForItself("ask_sync() would hold up the loop of this thread: write `await ref.ask(...)` here")
     question = Question.__new__(Question)
     question.set_up(loop, cell, None, seconds)
@@ -369,9 +398,8 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
     try:
         return future.result(patience)
     except TimeoutError:
-        if future.done():
-            raise  # the handler's own, or the system's
-        future.cancel()
+        if not future.cancel():
+            return future.result()  # it has come after all; or the timeout is the handler's own, and raised
         loop.inbound.call(None, question._give_up)
         raise AskTimeout(cell.shown(), seconds) from None
 

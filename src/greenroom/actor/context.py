@@ -246,8 +246,7 @@ class Context(Body, Spawns):
 
     def stash(self) -> None:
         """Put the message in hand aside; it is handled again after `unstash_all`."""
-        self._require_message("stash()")
-        self._get_stash().put()
+        self._get_stash().put("stash()")
 
     def unstash_all(self) -> int:
         """Queue what was put aside, in its order and ahead of newer messages; how many that were."""

@@ -19,6 +19,7 @@ from typing import Any
 from greenroom.actor.address import Address
 from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import BadArgument
+from greenroom.exits import ends_system
 
 __all__ = ["DeadLetter", "DeadLetters"]
 
@@ -103,11 +104,15 @@ class DeadLetters:
         for subscription in subscriptions:
             subscriber = subscription[0]
             try:
-                if isinstance(subscriber, Address):
-                    subscriber.tell(letter)
-                else:
+                if not isinstance(subscriber, Address):
                     subscriber(letter)
-            except Exception:
+                elif subscriber._cell.closed:
+                    self._unsubscribe(subscription)
+                else:
+                    subscriber.tell(letter)
+            except BaseException as exc:
+                if ends_system(exc):
+                    raise
                 _log.exception("%r could not be told of a dead letter, and is not told of others", subscriber)
                 self._unsubscribe(subscription)
 

@@ -16,13 +16,14 @@ from weakref import WeakValueDictionary
 
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import ENDED, Cell
-from greenroom._core.kinds import MESSAGE
+from greenroom._core.kinds import MESSAGE, STASHED
 from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom.actor import ending, starting
 from greenroom.actor.behaviors import Behaviors
 from greenroom.actor.body import Body, Family, More
 from greenroom.actor.context import Context
+from greenroom.actor.drain import drain
 from greenroom.actor.procedures import begin, call_hook
 from greenroom.actor.ref import ActorRef
 from greenroom.actor.signals import ChildTerminated, ReceiveTimeout, Terminated
@@ -295,12 +296,15 @@ class Lifecycle:
         if not isinstance(body, Body):
             return
         more = body.extra()
-        if isinstance(cause, CancelledError) and more.deadline is not None and more.deadline.cancelled:
-            return  # we asked for it: an order to end waits
+        asked_for = more.deadline is not None and more.deadline.cancelled and not isinstance(message, Failing)
+        if asked_for and isinstance(cause, CancelledError):
+            return  # an order to end waits
         if more.phase != ending.NONE:
             return  # its ending goes on
         if more.ending is None:
             more.ending = ExitReason.of(cause)
+        if isinstance(cause, AttributeError) and cause.name == "ctx" and body.state == STARTING:
+            cause.add_note("An actor has its `ctx` from `pre_start` on, not in `__init__`.")
         self._log_failure(cell, body, message, cause)
         if body.state == STARTING:
             more.never_ran = True
@@ -335,8 +339,9 @@ class Lifecycle:
         ghost.ending = True
         ghost.ended = ENDED
         above, _, name = path.rpartition("/")
-        unknown = ExitReason(ExitKind.PANIC, RefGone(self.port.name, path))
-        ghost.body = obituary_of(unknown, name, self.find(0, above) if above else None, None)
+        unknown = ExitReason(ExitKind.PANIC, RefGone(self.port.name, path, "it has ended, nobody knows how"))
+        parent = (self.port.actor(above) or self.find(0, above)) if above else None
+        ghost.body = obituary_of(unknown, name, parent, None)
         return self._new_ref(ghost, name, ghost.body.parent)
 
     def reason_of(self, cell: Cell) -> ExitReason | None:
@@ -393,9 +398,9 @@ class Lifecycle:
             if reason is not KILLED:
                 self.set_deadline(cell, body)
             else:
-                self._cancel_handler(cell, body.extra())
+                self.cancel_handler(cell, body.extra())
 
-    def _cancel_handler(self, cell: Cell, more: More) -> None:
+    def cancel_handler(self, cell: Cell, more: More) -> None:
         """Cancel what is suspended, once; it is abandoned if it has not ended a while later."""
         if more.deadline is None or not more.deadline.cancelled:
             if more.deadline is not None:
@@ -516,15 +521,17 @@ class Lifecycle:
     def abandon(self, cell: Cell) -> None:
         """Break off the suspended handler or hook of an actor, and end it."""
         body = cell.body
-        was_message = cell.task.kind == MESSAGE
+        was_handler = cell.task.kind in (MESSAGE, STASHED)
         body.extra().ending = KILLED
         body.more.abandoned = True
         self.loop.visits.abandon(cell)
         cell.idle = True
-        if was_message:
+        if was_handler:
             cell.order(self._kill_order)
         else:
             # A hook hung: none is called any more.
             cell.handler = None
+            cell.close()
+            drain(cell, body.more, "stopped")
             body.more.phase = ending.WAITING
             cell.order(self._close_order if body.family is None or body.family.count == 0 else self._kill_order)

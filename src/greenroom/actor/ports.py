@@ -68,6 +68,10 @@ class SystemPort(Protocol):
         """The root behavior has ended."""
         ...
 
+    def actor(self, name_or_id: str | int) -> Any:
+        """The actor with this path, if it is alive."""
+        ...
+
     def ref_of_id(self, cell_id: int, path: str) -> Any:
         """The ref that was pickled with this id."""
         ...

@@ -19,7 +19,7 @@ from greenroom.actor.states import STATES, State
 from greenroom.actor.waiter import inspect_actor, on_loop, wait_for_end, wait_for_start
 from greenroom.errors import BadArgument, SendTimeout
 from greenroom.exits import KILLED, NORMAL, ExitReason
-from greenroom.lanes import Lane
+from greenroom.lanes import Lane, as_lane
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -172,12 +172,13 @@ class ActorRef(Address, Generic[M, R]):
             require_timeout(timeout)
         cell = self._cell
         sender = None
+        lane = as_lane(lane)
         if not cell.is_foreign():
             sender = cell.runq.speaker
             if cell.loop.door.has_room(cell, lane):
                 cell.accept(message, sender, lane)
                 return
-        await _wait_for_room(cell, message, sender, Lane(lane), timeout)
+        await _wait_for_room(cell, message, sender, lane, timeout)
 
     # -- its life
 

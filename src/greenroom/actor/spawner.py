@@ -43,7 +43,7 @@ class Spawner:
         """Bring up an actor, and return its ref at once; nothing of it runs inside this call."""
         life = self._life
         if name is not None:
-            _require_name(name)
+            name = _checked_name(name)
         if mailbox is not None and not isinstance(mailbox, MailboxConfig):
             raise ConfigError("mailbox", mailbox, "must be a MailboxConfig")
         if dispatcher is not None and dispatcher not in DISPATCHERS:
@@ -80,9 +80,11 @@ class Spawner:
         raise NotImplementedError
 
 
-def _require_name(name: object) -> None:
+def _checked_name(name: object) -> str:
+    """The same, as a plain text: an enum's member may stand for one."""
     if not isinstance(name, str) or not name or "/" in name or "$" in name:
         raise InvalidName(name)
+    return str.__str__(name)
 
 
 def _require_parent(life: Lifecycle, parent: object) -> None:

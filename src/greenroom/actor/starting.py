@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom._core.cell import Cell
 from greenroom.actor.actor import Actor
-from greenroom.actor.behaviors import Behavior, Failed, Receive, Setup, Supervised
+from greenroom.actor.behaviors import Behavior, Behaviors, Failed, Receive, Setup, Supervised
 from greenroom.actor.body import Body, More
 from greenroom.actor.procedures import Procedure, actor_of, call_hook
 from greenroom.actor.signals import PostStart, PreStart
 from greenroom.actor.spec import BEHAVIOR, HANDLER, Settings, blueprint_of, positional_arguments
 from greenroom.actor.stash import Stash
-from greenroom.errors import NotAnActor
+from greenroom.errors import BadArgument, NotAnActor
+from greenroom.exits import NORMAL
 
 if TYPE_CHECKING:
     from greenroom.actor.lifecycle import Lifecycle
@@ -88,6 +89,11 @@ def part_of(body: Body, behavior: Any) -> Part:
                 raise NotAnActor(
                     "a behavior is set up at once, not by an `async def`: what takes time is its own message"
                 )
+    if isinstance(behavior, Failed):
+        raise behavior.cause
+    if behavior is Behaviors.stopped:
+        body.cell.loop.host.request_end(body.cell, NORMAL)
+        return Part(_ignore, body, None)
     if isinstance(behavior, Receive):
         return Part(behavior.handler, body, behavior.on_signal)
     if isinstance(behavior, Behavior) or not callable(behavior):
@@ -104,7 +110,13 @@ def _set_up(body: Body, behavior: Setup) -> Any:
     more = body.extra()
     if more.stash is None:
         more.stash = Stash(body.cell, behavior.capacity)  # type: ignore[arg-type]
+    else:
+        more.stash.capacity = behavior.capacity
     return behavior.make(more.stash)
+
+
+def _ignore(ctx: Any, message: object) -> None:
+    """Nothing comes any more."""
 
 
 def _part_of_function(body: Body, function: Any) -> Part:
@@ -121,6 +133,8 @@ def _part_of_function(body: Body, function: Any) -> Part:
 
 def become(body: Body, behavior: Any) -> None:
     """Handle what comes next with `behavior`; `unbecome` goes back."""
+    if body.cell.handler is None:
+        raise BadArgument(f"{body.cell.shown()} has no behavior yet: return it from the setup, instead of become()")
     part = part_of(body, behavior)
     more = body.extra()
     more.behaviors.append(Part(body.cell.handler, body.cell.subject, more.on_signal))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from greenroom._core.cell import Cell
-from greenroom.errors import ConfigError, StashFull
+from greenroom._core.kinds import MESSAGE
+from greenroom.errors import ConfigError, NoMessage, StashFull
 
 __all__ = ["DEFAULT_CAPACITY", "Stash", "require_capacity"]
 
@@ -37,12 +38,15 @@ class Stash:
         """Whether another message would be refused."""
         return len(self._entries) >= self.capacity
 
-    def put(self) -> None:
+    def put(self, what: str = "put()") -> None:
         """Put the message in hand aside."""
+        visits = self._cell.loop.visits
+        if visits.hand is not self._cell or visits.kind != MESSAGE:
+            raise NoMessage(self._cell.shown(), what)
         if self.full:
             raise StashFull(self._cell.ref, self.capacity)
         loop = self._cell.loop
-        self._entries.append(loop.visits.stash())
+        self._entries.append(visits.stash())
         loop.door.count_stashed(self._cell, 1)
 
     def unstash_all(self) -> int:

@@ -14,15 +14,19 @@ from greenroom.errors import BadArgument, InvalidDelay
 
 __all__ = ["KeyedTimers", "Quiet", "cell_of", "require_number", "start_timer"]
 
+_FEW = 32
+"""Keys that are kept without a look at whether their timers are over."""
+
 
 class KeyedTimers:
     """Timers of one actor that have a name: starting one under a key ends the one that had it."""
 
-    __slots__ = ("_cell", "_timers")
+    __slots__ = ("_cell", "_sweep_at", "_timers")
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
         self._timers: dict[Hashable, Timer] = {}
+        self._sweep_at = _FEW
 
     def start(
         self,
@@ -41,8 +45,15 @@ class KeyedTimers:
         to = self._cell if target is None else cell_of(target, "timers.start()")
         started = start_timer(self._cell, delay, to, message, every, fixed_rate)
         self.cancel(key)
+        if len(self._timers) >= self._sweep_at:
+            self._sweep()
         self._timers[key] = started
         return started
+
+    def _sweep(self) -> None:
+        """Forget the timers that are over; done seldom enough to cost next to nothing each time."""
+        self._timers = {key: timer for key, timer in self._timers.items() if timer.active}
+        self._sweep_at = max(_FEW, 2 * len(self._timers))
 
     def cancel(self, key: Hashable) -> bool:
         """End the timer of this key; False when there is none that is active."""

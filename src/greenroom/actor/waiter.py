@@ -14,7 +14,7 @@ from greenroom.actor.actor import Actor
 from greenroom.actor.body import Body
 from greenroom.actor.procedures import Procedure, actor_of, begin
 from greenroom.actor.states import State
-from greenroom.errors import ActorTerminated, in_words
+from greenroom.errors import ActorTerminated, WaitsForItself, in_words
 from greenroom.exits import ExitReason
 
 __all__ = ["inspect_actor", "on_loop", "wait_for_end", "wait_for_start"]
@@ -100,14 +100,22 @@ def _has_run(body: Body) -> bool:
     return body.state not in _NOT_YET_RUNNING and (body.more is None or not body.more.never_ran)
 
 
+def _require_other(cell: Cell, what: str) -> None:
+    """Raise when an actor's own handler or hook is about to wait for what cannot come before it has ended."""
+    if not cell.is_foreign() and cell.loop.visits.hand is cell:
+        raise WaitsForItself(f"{cell.shown()} awaits its own {what}, which cannot come before its handler has ended")
+
+
 async def wait_for_end(cell: Cell) -> ExitReason:
     """Return how the actor of `cell` ended, when it has."""
+    _require_other(cell, "end")
     reason: ExitReason = await LifeWaiter(lambda waiter, reason: waiter.end(reason)).wait(cell, lambda body: None)
     return reason
 
 
 async def inspect_actor(cell: Cell, items: tuple[str, ...]) -> Mapping[str, Any]:
     """What the actor of `cell` says of itself; its code runs on its own loop, between two messages."""
+    _require_other(cell, "inspect()")
 
     def look(body: Body) -> Procedure:
         actor = actor_of(body)

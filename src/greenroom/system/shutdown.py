@@ -143,9 +143,10 @@ class Shutdown:
 
     async def _cancel_handlers(self) -> None:
         for cell in list(self._life.loop.table):
-            if cell.task is not None:
+            body = cell.body
+            if cell.task is not None and isinstance(body, Body):
                 self._life.note_forced(cell)
-                cell.task.cancel()
+                self._life.cancel_handler(cell, body.extra())
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 

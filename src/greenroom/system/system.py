@@ -183,7 +183,7 @@ class ActorSystem(Spawns, Spawner):
         _require_timeout(timeout)
         if self._thread is None:
             raise NotStarted(self.name, "close()")
-        if get_ident() == self._loop.runq.thread:
+        if get_ident() == self._loop.runq.thread and not self._loop.closed:
             raise WaitsForItself("close() waits for the thread it is called on: use `stop()`")
         self._loop.inbound.call(None, lambda: self._shutdown.request(timeout))
         self._shutdown.over.wait(timeout + 1.0)
