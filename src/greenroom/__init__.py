@@ -2,7 +2,8 @@
 
 The house, from the ground up (a file imports only from floors below its own):
 
-  errors, clock, lanes, exits   what everything speaks of: failures, time and chance, priorities, ends
+  errors, clock, lanes, exits,  what everything speaks of: failures, time and chance, priorities, ends,
+  ledger                        and what became of every message
   _core                         the loop: cells with mailboxes, run queue, timers, inbound, stepping
   policy                        supervision as pure values and functions
   actor, wire                   what a user writes against; bytes between processes and nodes
@@ -10,6 +11,8 @@ The house, from the ground up (a file imports only from floors below its own):
   pods, meta, toolkit           ways of building with actors
   cluster, observe, testing     many machines, many eyes, many trials
 """
+
+from typing import TYPE_CHECKING
 
 from greenroom._core.build import COMPILED
 from greenroom._core.timers import Timer
@@ -51,8 +54,10 @@ from greenroom.lanes import Lane, MailboxConfig, Overflow
 from greenroom.ledger import Ledger
 from greenroom.system.config import SystemConfig
 from greenroom.system.observers import Observer
-from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
 from greenroom.system.system import ActorSystem
+
+if TYPE_CHECKING:
+    from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
 
 __all__ = [
     "COMPILED",
@@ -107,3 +112,12 @@ __all__ = [
     "props",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Names that few programs use, and that take a while to import."""
+    if name in ("ActorSnapshot", "SystemSnapshot"):
+        from greenroom.system import snapshot
+
+        return getattr(snapshot, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

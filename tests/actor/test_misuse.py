@@ -235,13 +235,13 @@ def test_keys_of_timers_that_are_over_are_forgotten(play: Play) -> None:  # J11
 
     weak: list[weakref.ref[Key]] = []
 
-    def start(ctx: Context, message: int) -> None:
+    def start(ctx: Context) -> None:
         key = Key()
         weak.append(weakref.ref(key))
         ctx.timers.start(key, 1.0, "tick")
 
     async def program(system: ActorSystem) -> None:
-        ref = system.spawn(lambda ctx, message: start(ctx, message) if message != "tick" else None)
+        ref = system.spawn(lambda ctx, message: None if message == "tick" else start(ctx))
         for number in range(500):
             ref.tell(number)
             await clock.advance(2.0)

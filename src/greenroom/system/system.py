@@ -40,13 +40,13 @@ from greenroom.system.config import SystemConfig
 from greenroom.system.observers import Observers
 from greenroom.system.paths import find_by_name
 from greenroom.system.shutdown import Phase, Shutdown, ShutdownReport
-from greenroom.system.snapshot import SystemSnapshot, draw, snapshots_of
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
     from greenroom.actor.ref import ActorRef
+    from greenroom.system.snapshot import SystemSnapshot
 
 __all__ = ["ActorSystem"]
 
@@ -287,6 +287,8 @@ class ActorSystem(Spawns, Spawner):
 
     def tree(self) -> str:
         """The actors as a tree, in plain text."""
+        from greenroom.system.snapshot import draw
+
         return self.call("tree()", lambda: draw(f"{self.name} ({self._shutdown.phase})", self._life.top))
 
     def snapshot(self) -> SystemSnapshot:
@@ -294,6 +296,9 @@ class ActorSystem(Spawns, Spawner):
         return self.call("snapshot()", self._snapshot)
 
     def _snapshot(self) -> SystemSnapshot:
+        # A tenth of what importing greenroom would take otherwise (`make bench`, P17).
+        from greenroom.system.snapshot import SystemSnapshot, snapshots_of
+
         return SystemSnapshot(
             name=self.name,
             time=self._loop.now(),
