@@ -185,8 +185,8 @@ class ActorRef(Address, Generic[M, R]):
     def stop(self, *, after_queued: bool = False) -> None:
         """Have it stop after the message in hand. From any thread.
 
-        With `after_queued` it stops after the data queued now, and what is more urgent; of the log lane, which is served
-        last, what has not had its turn by then is drained.
+        With `after_queued` it stops after the data queued now, and what is more urgent. Of the log lane, which is
+        served last, what has not had its turn by then is drained.
         """
         if after_queued:
             self._cell.loop.host.request_end_in_order(self._cell)
