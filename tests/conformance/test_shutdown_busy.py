@@ -67,7 +67,7 @@ def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Pl
         asked = [ref.ask(room, timeout=None) for ref in refs[:100]]
         sending = asyncio.ensure_future(refs[0].send(room))
         await asyncio.sleep(0)
-        await system.shutdown()
+        await system.shutdown(timeout=300.0)
         await sending
         results = await asyncio.gather(*asked, return_exceptions=True)
         assert all(isinstance(result, MailboxFull | ActorTerminated | int) for result in results)
@@ -77,7 +77,7 @@ def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Pl
         assert ledger.failed == 0
         assert system.dead_letters.count == ledger.dead_lettered
 
-    assert_ended_once(play(program), actors)
+    assert_ended_once(play(program, stop_timeout=300.0), actors)  # on a slow machine too
 
 
 @pytest.mark.parametrize("actors", MANY)
