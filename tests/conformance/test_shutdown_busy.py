@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,10 +95,8 @@ def test_very_many_actors_that_will_not_stop_are_forced_at_the_deadline(play: Pl
         for ref in refs:
             for number in range(room):
                 ref.tell(number)
-        began = time.monotonic()
-        await system.shutdown(timeout=0.2)
-        # Forcing so many takes its time, but nobody's own `stop_timeout` is waited for.
-        assert time.monotonic() - began < 0.2 + 60.0
+        async with asyncio.timeout(60.0):  # forcing so many takes a while, but nobody's `stop_timeout` of an hour
+            await system.shutdown(timeout=0.2)
         ledger = system.ledger()
         assert ledger == Ledger(sent=actors * (room + 1), failed=actors, dead_lettered=actors * room)
 
