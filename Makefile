@@ -59,7 +59,8 @@ demo-picture: .venvs/demo/.ready .venvs/demo/.holds-compiled ## Draw the demo's 
 test: test-compiled test-pure smoke ## Run all tests in both builds, then try both wheels in empty environments
 test-compiled: ## Run the tests against the compiled build (ARGS="-k name" for some of them)
 test-pure: ## Run the tests against the plain-Python build
-test-compiled test-pure: test-%: .venvs/%/.installed
+# The type checkers too: what they say of users' programs is tested.
+test-compiled test-pure: test-%: .venvs/%/.installed .venvs/lint/.ready
 	@echo "== tests, $* build"
 	@GREENROOM_EXPECT=$* .venvs/$*/bin/python -m pytest -n 2 -m "not slow" --basetemp=build/tmp-$* $(ARGS)
 
