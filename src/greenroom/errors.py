@@ -22,6 +22,9 @@ __all__ = [
     "AskDeadlock",
     "AskTimeout",
     "BadArgument",
+    "ChildExists",
+    "ChildRestarting",
+    "ChildRunning",
     "ConfigError",
     "DeathPact",
     "GreenroomError",
@@ -30,22 +33,26 @@ __all__ = [
     "InternalError",
     "InvalidDelay",
     "InvalidName",
+    "LinkBroken",
     "LoopBusy",
     "LoopStopped",
     "MailboxFull",
     "MessageDropped",
     "NameTaken",
     "NoMessage",
+    "NoSuchChild",
     "NotAnActor",
     "NotAwaited",
     "NotStarted",
     "RefGone",
+    "RestartLimit",
     "SendTimeout",
     "SettleTimeout",
     "StashFull",
     "SystemFailed",
     "SystemStopped",
     "TooManyActors",
+    "TooManyChildren",
     "TooManyTimers",
     "TooManyWatches",
     "Unhandled",
@@ -361,6 +368,98 @@ class DeathPact(GreenroomError):
         self.ref = ref
         self.ended = ended
         self.reason = reason
+
+
+class LinkBroken(GreenroomError):
+    """A linked actor was killed; `.peer` says which."""
+
+    code = "link_broken"
+
+    def __init__(self, ref: object, peer: object, reason: object) -> None:
+        super().__init__(
+            f"{ref} is linked to {peer}, which has ended ({reason}): set `ctx.trap_exit` to be told of that instead, "
+            "or `ctx.unlink(ref)`"
+        )
+        self.ref = ref
+        self.peer = peer
+        self.reason = reason
+
+
+class RestartLimit(GreenroomError):
+    """A supervisor's children ended too often, though none failed with an exception; `.child` is the last one."""
+
+    code = "restart_limit"
+
+    def __init__(self, ref: object, child: object, reason: object, limit: int, period: float) -> None:
+        super().__init__(
+            f"{child} ended ({reason}) and {ref} may not restart it: more than {limit} restarts in {period} s; "
+            "find out why it ends, or raise `intensity`"
+        )
+        self.ref = ref
+        self.child = child
+        self.reason = reason
+        self.limit = limit
+        self.period = period
+
+
+class ChildExists(GreenroomError):
+    """The supervisor has a child of this name, perhaps a stopped one."""
+
+    code = "child_exists"
+
+    def __init__(self, ref: object, name: str) -> None:
+        super().__init__(
+            f"{ref} has a child {name!r} already: choose another name, `RestartChild({name!r})` if it is stopped, or "
+            f"`DeleteChild({name!r})` first"
+        )
+        self.ref = ref
+        self.name = name
+
+
+class NoSuchChild(GreenroomError):
+    """The supervisor has no child of this name."""
+
+    code = "no_such_child"
+
+    def __init__(self, ref: object, name: object) -> None:
+        super().__init__(f"{ref} has no child {name!r}: ask it `WhichChildren()`, or start one with `StartChild`")
+        self.ref = ref
+        self.name = name
+
+
+class ChildRunning(GreenroomError):
+    """The child is running, and this can be done to a stopped one only."""
+
+    code = "child_running"
+
+    def __init__(self, ref: object, name: str) -> None:
+        super().__init__(f"{name!r} of {ref} is running: stop it first, with `StopChild({name!r})`")
+        self.ref = ref
+        self.name = name
+
+
+class ChildRestarting(GreenroomError):
+    """The child is about to be restarted, and this can be done to a stopped one only."""
+
+    code = "child_restarting"
+
+    def __init__(self, ref: object, name: str) -> None:
+        super().__init__(
+            f"{name!r} of {ref} is being restarted: wait for that, or give it up with `StopChild({name!r})`"
+        )
+        self.ref = ref
+        self.name = name
+
+
+class TooManyChildren(GreenroomError):
+    """A dynamic supervisor has as many children as it may have."""
+
+    code = "too_many_children"
+
+    def __init__(self, ref: object, limit: int) -> None:
+        super().__init__(f"{ref} has {limit} children, which is its limit; stop some, or raise `max_children`")
+        self.ref = ref
+        self.limit = limit
 
 
 class NotAnActor(GreenroomError, TypeError):

@@ -1,0 +1,74 @@
+"""The words of supervision.
+
+>>> Scope.ALL_FOR_ONE is Scope.ONE_FOR_ALL
+True
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["AutoShutdown", "Directive", "OnRestart", "Restart", "Scope", "Shutdown"]
+
+
+class Directive(Enum):
+    """What becomes of an actor that failed."""
+
+    RESTART = "restart"
+    """It is made afresh; its ref and, by default, its queue stay."""
+    STOP = "stop"
+    """It ends for good."""
+    RESUME = "resume"
+    """It goes on as it is; only the message it failed on is lost."""
+    ESCALATE = "escalate"
+    """Its parent fails with the same cause; at the top, the system does."""
+
+
+class Scope(Enum):
+    """Who is restarted when one fails."""
+
+    ONE_FOR_ONE = "one_for_one"
+    """It alone."""
+    ONE_FOR_ALL = "one_for_all"
+    """It and all its siblings."""
+    REST_FOR_ONE = "rest_for_one"
+    """It and the siblings that were started after it."""
+    ALL_FOR_ONE = "one_for_all"  # noqa: PIE796 - the same by another name
+
+
+class OnRestart(Enum):
+    """What becomes of queued messages in a restart."""
+
+    KEEP = "keep"
+    CLEAR = "clear"
+    """They are dead letters."""
+
+
+class Restart(Enum):
+    """After which ends a `Supervisor` starts its child again."""
+
+    PERMANENT = "permanent"
+    """After every end."""
+    TRANSIENT = "transient"
+    """After an abnormal end only: a failure, a panic, a kill."""
+    TEMPORARY = "temporary"
+    """Never; once ended, it is forgotten."""
+
+
+class Shutdown(Enum):
+    """How long a child may take to stop, if that is no number of seconds."""
+
+    KILL = "kill"
+    """No time at all: it is killed."""
+    INFINITY = "infinity"
+    """As long as it likes."""
+
+
+class AutoShutdown(Enum):
+    """Whether a `Supervisor` ends when its significant children have."""
+
+    NEVER = "never"
+    ANY = "any"
+    """When one of them has ended by itself."""
+    ALL = "all"
+    """When the last of them has."""
