@@ -48,7 +48,7 @@ cdef class Pace:
     cdef object _clock
     cdef bint _is_machine
     cdef readonly double seconds
-    cdef double _deadline, _origin, _per_second
+    cdef double _deadline, _last, _origin, _per_second
     cdef unsigned long long _count_at_origin
     cdef unsigned long long began, allowed
     @cython.locals(time=double)
@@ -56,3 +56,4 @@ cdef class Pace:
     cpdef double begin(self) except? -1.0
     cpdef bint spent(self) except? True
     cdef _allow(self, double now)
+    cpdef double since(self, unsigned long long mark)

@@ -27,6 +27,7 @@ class Pace:
         "_count_at_origin",
         "_deadline",
         "_is_machine",
+        "_last",
         "_origin",
         "_per_second",
         "allowed",
@@ -41,6 +42,8 @@ class Pace:
         self._is_machine = machine and COMPILED and READS_CLOCK
         self.seconds = seconds
         self._deadline = 0.0
+        # When the clock was last asked whether the time is up.
+        self._last = 0.0
         # Invariant: the tick's time is not up while fewer than `allowed` counts have passed since `began`
         self.began = 0
         self.allowed = 0
@@ -60,7 +63,7 @@ class Pace:
 
     def begin(self) -> float:
         """Begin a tick; the time now."""
-        now = self.now()
+        now = self._last = self.now()
         self._deadline = now + self.seconds
         if COMPILED and self._origin >= 0.0:
             self.began = counter()
@@ -72,7 +75,7 @@ class Pace:
 
     def spent(self) -> bool:
         """Whether the time is up, by the clock."""
-        now = self.now()
+        now = self._last = self.now()
         if now >= self._deadline:
             return True
         if COMPILED and self._origin >= 0.0:
@@ -83,3 +86,10 @@ class Pace:
     def _allow(self, now: float) -> None:
         """Set how many counts may pass before the clock is asked again."""
         self.allowed = int((self._deadline - now) * self._per_second)
+
+    def since(self, mark: int) -> float:
+        """Seconds that have passed since the counter stood at `mark`; where nothing is counted, since the last look."""
+        if COMPILED and self._per_second > 0.0:
+            seconds: float = (counter() - mark) / self._per_second
+            return seconds
+        return self.now() - self._last

@@ -73,6 +73,7 @@ cdef class HandlerTask:
     cdef object _aio, _coro, _context, _inject, _result, _exception
     cdef readonly object _waiter, _cancel_message
     cdef public int kind, lane
+    cdef public double began
     cdef public object message, sender
     cdef public bint _must_cancel, _asyncio_future_blocking
     cdef int _cancels, _state

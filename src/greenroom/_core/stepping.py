@@ -237,6 +237,7 @@ class HandlerTask:
         "_state",
         "_stepper",
         "_waiter",
+        "began",
         "kind",
         "lane",
         "message",
@@ -250,6 +251,7 @@ class HandlerTask:
         # What is in hand while the coroutine is suspended; the loop's own.
         self.kind = 0
         self.lane = 0
+        self.began = 0.0
         self.message: object = None
         self.sender: object = None
         self._coro: Any = None

@@ -44,7 +44,9 @@ cdef class Visits:
     cdef public long long adrift
     cdef readonly double trim_at
     cdef bint _out_of_time
-    cdef double _tick_began
+    cdef double _tick_began, _resumed_from
+    cdef readonly double took
+    cdef unsigned long long _mark
     cdef dict _large
     cdef Py_ssize_t _left, _batch, _strained, _per_visit, _per_tick
 

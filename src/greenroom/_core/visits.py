@@ -68,9 +68,11 @@ class Visits:
         "_batch",
         "_large",
         "_left",
+        "_mark",
         "_out_of_time",
         "_per_tick",
         "_per_visit",
+        "_resumed_from",
         "_strained",
         "_tick_began",
         "adrift",
@@ -87,6 +89,7 @@ class Visits:
         "sender",
         "stepper",
         "suspended",
+        "took",
         "trim_at",
     )
 
@@ -112,6 +115,11 @@ class Visits:
         self._left = 0
         self._out_of_time = False
         self._tick_began = 0.0
+        # When the last message was done, in counts; when the handler that is being resumed began, or -1; and how long
+        # the handler took that failed last. So a failure can be told with its time, and no message has to be timed.
+        self._mark = 0
+        self._resumed_from = -1.0
+        self.took = 0.0
         # Messages a visit may handle at present, and how many ticks in a row left someone without a turn.
         self._per_visit = per_visit
         self._per_tick = per_tick
@@ -124,6 +132,7 @@ class Visits:
     def make(self, now: float) -> None:
         """Make the visits of a tick that began at `now`, until a budget is spent or nobody is runnable."""
         self._tick_began = now
+        self._mark = self.pace.began
         if now >= self.trim_at:
             self._trim()
         self._out_of_time = False
@@ -137,6 +146,7 @@ class Visits:
                 except BaseException as exc:
                     self._fail(exc)
                     self._out_of_time = self.pace.spent()
+                    self._mark = self.pace.began
         finally:
             self.stepper.leave()
             self.hand = None
@@ -193,8 +203,10 @@ class Visits:
                     cell.handled += 1
                 elif not self._conclude(cell, result):
                     left = 0
-            if COMPILED and counter() - self.pace.began < self.pace.allowed:
-                continue
+            if COMPILED:
+                self._mark = counter()
+                if self._mark - self.pace.began < self.pace.allowed:
+                    continue
             if self.pace.spent():
                 self._out_of_time = True
                 break
@@ -255,6 +267,7 @@ class Visits:
                 task = cell.task
                 task.kind, task.message, task.sender = self.kind, self.message, self.sender
                 task.lane = self.lane
+                task.began = self._tick_began
                 self.kind = NOTHING
                 self.lane = DATA
                 self.suspended += 1
@@ -271,6 +284,7 @@ class Visits:
         self.kind, self.message, self.sender = task.kind, task.message, task.sender
         self.lane = task.lane
         self.suspended -= 1
+        self._resumed_from = task.began
         if self.hooks.slow_handler is None or task.kind != MESSAGE:
             result = self.stepper.step(task)
         else:
@@ -279,6 +293,7 @@ class Visits:
                 result = self.stepper.step(task)
             finally:
                 self._tell_if_slow(cell, task.message, began)
+        self._resumed_from = -1.0
         if result is SUSPENDED:
             task.kind, task.sender = self.kind, self.sender
             self.kind = NOTHING
@@ -365,6 +380,8 @@ class Visits:
         kind, message, sender = self.kind, self.message, self.sender
         self.kind = NOTHING
         self.lane = DATA
+        self.took = self.pace.since(self._mark) if self._resumed_from < 0.0 else self.pace.now() - self._resumed_from
+        self._resumed_from = -1.0
         if cell is None:
             raise InternalError("the loop itself failed: please report this") from cause
         try:
