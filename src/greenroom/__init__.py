@@ -27,6 +27,9 @@ from greenroom.actor.props import Props, props
 from greenroom.actor.ref import ActorRef, Asked, Request
 from greenroom.actor.signals import (
     ChildTerminated,
+    Down,
+    Exit,
+    MonitorRef,
     PostRestart,
     PostStart,
     PostStop,
@@ -45,13 +48,30 @@ from greenroom.errors import (
     AskTimeout,
     DeathPact,
     GreenroomError,
+    LinkBroken,
     MailboxFull,
+    RestartLimit,
     SystemFailed,
     SystemStopped,
 )
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 from greenroom.ledger import Ledger
+from greenroom.policy.backoff import Backoff
+from greenroom.policy.directives import AutoShutdown, Directive, OnRestart, Restart, Scope, Shutdown
+from greenroom.policy.specs import ChildSpec, Supervision, SupervisorSpec
+from greenroom.supervision.dynamic import DynamicSupervisor
+from greenroom.supervision.requests import (
+    ChildCounts,
+    ChildInfo,
+    CountChildren,
+    DeleteChild,
+    RestartChild,
+    StartChild,
+    StopChild,
+    WhichChildren,
+)
+from greenroom.supervision.supervisor import Supervisor
 from greenroom.system.config import SystemConfig
 from greenroom.system.observers import Observer
 from greenroom.system.system import ActorSystem
@@ -69,25 +89,39 @@ __all__ = [
     "AskDeadlock",
     "AskTimeout",
     "Asked",
+    "AutoShutdown",
+    "Backoff",
     "Behavior",
     "Behaviors",
+    "ChildCounts",
+    "ChildInfo",
+    "ChildSpec",
     "ChildTerminated",
     "Clock",
     "Context",
+    "CountChildren",
     "DeadLetter",
     "DeadLetters",
     "DeathPact",
+    "DeleteChild",
+    "Directive",
+    "Down",
     "Drain",
+    "DynamicSupervisor",
+    "Exit",
     "ExitKind",
     "ExitReason",
     "GreenroomError",
     "Lane",
     "Ledger",
+    "LinkBroken",
     "MailboxConfig",
     "MailboxFull",
     "ManualClock",
+    "MonitorRef",
     "MonotonicClock",
     "Observer",
+    "OnRestart",
     "Overflow",
     "PostRestart",
     "PostStart",
@@ -100,14 +134,25 @@ __all__ = [
     "ReceiveTimeout",
     "Reply",
     "Request",
+    "Restart",
+    "RestartChild",
+    "RestartLimit",
+    "Scope",
+    "Shutdown",
     "Signal",
+    "StartChild",
     "State",
+    "StopChild",
+    "Supervision",
+    "Supervisor",
+    "SupervisorSpec",
     "SystemConfig",
     "SystemFailed",
     "SystemSnapshot",
     "SystemStopped",
     "Terminated",
     "Timer",
+    "WhichChildren",
     "handles",
     "props",
 ]

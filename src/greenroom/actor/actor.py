@@ -90,6 +90,13 @@ class Actor(_Base[M, R]):
     def on_signal(self, signal: Signal) -> Any:
         """Any signal, after the hook that it has, if any."""
 
+    def snapshot(self) -> Any:
+        """What the next incarnation is to have after a restart, given to its `restore`; None for nothing."""
+        return None
+
+    def restore(self, state: Any) -> Any:
+        """Take up what the last incarnation's `snapshot` returned; called after `pre_start`."""
+
     def inspect(self, *items: str) -> Mapping[str, Any]:
         """What observers are shown: all of it, or the `items` they ask for."""
         return {}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom._core.verdict import Verdict
 from greenroom.errors import BadArgument
+from greenroom.policy.specs import Supervision
 
 if TYPE_CHECKING:
     from greenroom.actor.context import Context
@@ -99,7 +100,9 @@ class Supervised(Behavior):
 
     __slots__ = ("behavior", "supervision")
 
-    def __init__(self, behavior: Behavior, supervision: object) -> None:
+    def __init__(self, behavior: Behavior, supervision: Supervision) -> None:
+        if not isinstance(supervision, Supervision):
+            raise BadArgument(f"Behaviors.supervise() takes a Supervision, not {supervision!r}")
         super().__init__()
         self.behavior = behavior
         self.supervision = supervision
@@ -146,6 +149,6 @@ class Behaviors:
         return Setup("with_stash", fn, capacity)
 
     @staticmethod
-    def supervise(behavior: Behavior, supervision: object) -> Behavior:
+    def supervise(behavior: Behavior, supervision: Supervision) -> Behavior:
         """Begin with `behavior`; `supervision` says what becomes of the actor when it fails."""
         return Supervised(behavior, supervision)

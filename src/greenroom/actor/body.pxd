@@ -17,5 +17,7 @@ cdef class Family:
     @cython.locals(last=Body)
     cpdef add(self, Body body, object name)
     cpdef remove(self, Body body, object name)
+    @cython.locals(last=Body)
+    cpdef Body youngest(self)
     @cython.locals(body=Body)
     cpdef list bodies(self)

@@ -55,6 +55,7 @@ class More:
     __slots__ = (
         "abandoned",
         "behaviors",
+        "bonds",
         "deadline",
         "deferred",
         "drain",
@@ -64,10 +65,12 @@ class More:
         "log",
         "never_ran",
         "on_signal",
+        "orderly",
         "phase",
         "pipes",
         "quiet",
         "settings",
+        "standing",
         "stash",
         "waiters",
         "watching",
@@ -85,6 +88,11 @@ class More:
         self.abandoned = False
         # How far its ending has come, as in `ending`.
         self.phase = 0
+        # Whether its children end one after the other, the youngest first: a supervisor's do.
+        self.orderly = False
+        # How it stands with whoever decides about its failures; its links and monitors.
+        self.standing: Any = None
+        self.bonds: Any = None
         # What forces it to end in time.
         self.deadline: Any = None
         # The states it went through, if somebody wants to know.
@@ -104,6 +112,10 @@ class More:
         self.quiet: Any = None
         self.pipes: dict[Any, None] = {}
         self.log: Any = None
+
+    def has_run(self) -> bool:
+        """Whether an incarnation before the present one was there."""
+        return self.standing is not None and self.standing.incarnation > 1
 
 
 class Family:
@@ -150,6 +162,11 @@ class Family:
         self.count -= 1
         if type(name) is str:
             self.names.pop(name, None)
+
+    def youngest(self) -> Body:
+        """The last child that was taken in; there must be one."""
+        last: Body = self._last  # type: ignore[assignment]
+        return last
 
     def bodies(self) -> list[Body]:
         """The children, eldest first."""

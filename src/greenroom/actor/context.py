@@ -14,7 +14,9 @@ from greenroom._core.timers import Timer
 from greenroom.actor.address import Address
 from greenroom.actor.ask import Question, Reply
 from greenroom.actor.body import Body
+from greenroom.actor.bonds import bonds_of, demonitor, link, monitor, unlink
 from greenroom.actor.spawning import Spawns
+from greenroom.actor.standing import incarnation_of
 from greenroom.actor.starting import become, unbecome
 from greenroom.actor.stash import Stash, require_capacity
 from greenroom.actor.timing import KeyedTimers, Quiet, cell_of, require_number, start_timer
@@ -26,6 +28,7 @@ from greenroom.lanes import Lane
 if TYPE_CHECKING:
     from greenroom.actor.behaviors import Behavior
     from greenroom.actor.ref import ActorRef
+    from greenroom.actor.signals import MonitorRef
 
 __all__ = ["Context"]
 
@@ -195,6 +198,33 @@ class Context(Body, Spawns):
         """Be told no more, even if it has ended and the notice is queued."""
         unwatch(self, cell_of(ref, "unwatch()"))
 
+    def monitor(self, ref: ActorRef[Any, Any]) -> MonitorRef:
+        """Get the message `Down(mref, ref, reason)` when `ref` has ended; every monitor gets its own."""
+        return monitor(self, cell_of(ref, "monitor()"))
+
+    def demonitor(self, mref: MonitorRef, flush: bool = True) -> bool:
+        """End a monitor; False when there is none. With `flush`, a `Down` that is queued does not come either."""
+        return demonitor(self, mref, flush)
+
+    def link(self, ref: ActorRef[Any, Any]) -> None:
+        """Share the fate of `ref`: when one of the two ends abnormally, the other fails with its reason."""
+        link(self, cell_of(ref, "link()"))
+
+    def unlink(self, ref: ActorRef[Any, Any]) -> None:
+        """Share it no more, even if it has ended and the notice is queued."""
+        unlink(self, cell_of(ref, "unlink()"))
+
+    @property
+    def trap_exit(self) -> bool:
+        """Whether the end of a linked actor comes as the message `Exit(ref, reason)`, instead of failing this one."""
+        return self.more is not None and self.more.bonds is not None and self.more.bonds.traps
+
+    @trap_exit.setter
+    def trap_exit(self, traps: bool) -> None:
+        if not isinstance(traps, bool):
+            raise BadArgument(f"trap_exit is True or False, not {traps!r}")
+        bonds_of(self).traps = traps
+
     # -- time
 
     def send_after(self, delay: float, target: ActorRef[Any, Any], message: object) -> Timer:
@@ -310,6 +340,7 @@ async def _pipe(
     on_error: Callable[[BaseException], Any] | None,
 ) -> None:
     ref = context.self
+    born = incarnation_of(context)
     try:
         result = await awaitable
         message = result if to_message is None else to_message(result)
@@ -317,6 +348,8 @@ async def _pipe(
         me: Any = asyncio.current_task()
         if isinstance(exc, asyncio.CancelledError) and me.cancelling():
             raise  # the actor has ended
+        if incarnation_of(context) != born:
+            return  # whose it was is gone
         if on_error is None:
             ref.fail(exc)
             return
@@ -325,6 +358,9 @@ async def _pipe(
         except Exception as error:
             ref.fail(error)
             return
+    if incarnation_of(context) != born:
+        context.cell.loop.host.publish(message, ref, ref, "for an earlier incarnation")
+        return
     try:
         ref.tell(message, sender=ref)
     except Exception as exc:  # no room, say: its own fault, so it hears of it

@@ -13,7 +13,7 @@
 11  it leaves its parent; its name is free
 12  its slot in the table is freed, its account is closed
 13  TERMINATED; what is left of it is an obituary
-14  replies it owed fail; its watchers, its parent, and those who await its end are told
+14  replies it owed fail; its watchers, its parent, those linked to it, and those who await its end are told
 15  observers are told
 
 A kill goes straight to TERMINATED: 4 is left out. An actor that never started has only 3, 5 and 9 to 15.
@@ -21,11 +21,9 @@ A kill goes straight to TERMINATED: 4 is left out. An actor that never started h
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.cell import Cell
-from greenroom._core.timers import Alarm
 from greenroom.actor.body import Body, More
 from greenroom.actor.drain import drain
 from greenroom.actor.procedures import Procedure, attempt_hook
@@ -37,67 +35,51 @@ from greenroom.exits import KILLED, SHUTDOWN, ExitReason
 if TYPE_CHECKING:
     from greenroom.actor.lifecycle import Lifecycle
 
-__all__ = ["GRACE", "Deadline", "close", "end", "end_children"]
-
-_log = logging.getLogger("greenroom")
+__all__ = ["close", "end", "end_children"]
 
 CREATED = State.CREATED.code
 STARTING = State.STARTING.code
 RUNNING = State.RUNNING.code
 STOPPING = State.STOPPING.code
+RESTARTING = State.RESTARTING.code
 # Phases of an ending.
 NONE = 0
 LEAVING = 1
 WAITING = 2
 CLOSING = 3
 
-GRACE = 1.0
-"""Seconds that a cancelled handler has before it is abandoned."""
-
-
-class Deadline(Alarm):
-    """Forces an actor to end."""
-
-    __slots__ = ("_cell", "cancelled")
-
-    def __init__(self, cell: Cell, seconds: float, cancelled: bool = False) -> None:
-        self._cell = cell
-        # Whether the handler has been cancelled already, and is abandoned next.
-        self.cancelled = cancelled
-        loop = cell.loop
-        self.set_up_alarm(loop.now() + seconds)
-        loop.timers.add(self)
-        if loop.runq.asleep:
-            loop.runq.wake()  # to sleep again, but not past this deadline
-
-    def ring(self, door: object) -> None:
-        """The time is up."""
-        body: Any = self._cell.body
-        if isinstance(body, Body):
-            force(self._cell.loop.host, self._cell, body)
-
 
 def end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> Procedure:
     """Steps 3 to 6, and the rest if there are no children to wait for."""
     more = body.extra()
     if more.phase != NONE:
-        if reason is KILLED:
-            more.ending = KILLED
-            end_children(life, body, KILLED)
+        _end_all_the_more(life, cell, body, more, reason)
         return
+    standing = more.standing
+    comes_back = standing is not None and life.is_to_come_back(body, more.ending or reason)
+    if standing is not None:
+        if comes_back and standing.resting:
+            return  # it has ended already, and comes back
+        if standing.resting and standing.reason is not None and standing.reason.abnormal and reason is SHUTDOWN:
+            more.ending = standing.reason  # what it waited for does not come: that is how it ended
+        standing.comes_back = comes_back
     more.phase = LEAVING
     if more.ending is None:
         more.ending = reason
     gently = more.ending is not KILLED
     was_running = body.state == RUNNING
-    if body.state in (CREATED, STARTING):
+    if body.state in (CREATED, STARTING) and not more.has_run():
         more.never_ran = True
     if gently:
         life.enter(body, STOPPING)
-    cell.close()
+    if comes_back and not gently:
+        cell.hold()  # a restart after a kill keeps the queue
+    else:
+        cell.close()
     if gently and was_running:
         yield from attempt_hook(body, "pre_stop", PreStop())
-    drain(cell, more, "stopped")
+    if cell.closed:
+        drain(cell, more, "stopped")
     more.phase = WAITING
     if body.family is not None and body.family.count > 0:
         life.set_deadline(cell, body)
@@ -106,11 +88,39 @@ def end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> Procedur
         yield from close(life, cell, body)
 
 
+def _end_all_the_more(life: Lifecycle, cell: Cell, body: Body, more: More, reason: ExitReason) -> None:
+    """It is told to end while it does, or while it leaves to be restarted, which it then is not."""
+    standing = more.standing
+    if standing is not None and standing.comes_back and not life.is_to_come_back(body, reason):
+        standing.comes_back = False
+        if more.ending is None:
+            more.ending = reason
+        if body.state == RESTARTING and reason is not KILLED:
+            life.enter(body, STOPPING)
+        cell.close()
+        drain(cell, more, "stopped")
+    if reason is KILLED:
+        if standing is None or not standing.comes_back:
+            more.ending = KILLED
+        end_children(life, body, KILLED)
+
+
 def end_children(life: Lifecycle, body: Body, reason: ExitReason) -> None:
-    """Tell them all at once, the youngest first."""
-    if body.family is not None:
-        for child in reversed(body.family.bodies()):
-            life.request_end(child.cell, reason)
+    """Tell them all at once, the youngest first; those of a supervisor one after the other, unless they are killed."""
+    if body.family is None or body.family.count == 0:
+        return
+    if body.extra().orderly and reason is not KILLED:
+        _end_child(life, body.family.youngest())
+        return
+    for child in reversed(body.family.bodies()):
+        life.request_end(child.cell, reason)
+
+
+def _end_child(life: Lifecycle, child: Body) -> None:
+    """Tell a supervisor's child: it may have no time at all."""
+    standing = child.extra().standing
+    at_once = standing is not None and standing.patience is not None and standing.patience <= 0.0
+    life.request_end(child.cell, KILLED if at_once else SHUTDOWN)
 
 
 def close(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
@@ -122,27 +132,7 @@ def close(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
     life.clear_deadline(body)
     if cell.handler is not None:
         yield from attempt_hook(body, "post_stop", PostStop())
-    life.finish(cell, body, more.ending)
-
-
-def force(life: Lifecycle, cell: Cell, body: Body) -> None:
-    """The deadline has passed: cancel the handler, then abandon it; kill the children that it waits for."""
-    more = body.extra()
-    if cell.task is not None:
-        life.note_forced(cell)
-        if more.deadline.cancelled:
-            _log.warning("%s did not stop though its handler was cancelled: it is abandoned", cell.name())
-            life.abandon(cell)
-        else:
-            _log.warning("%s did not stop in time: its handler is cancelled", cell.name())
-            more.deadline = Deadline(cell, GRACE, cancelled=True)
-            cell.task.cancel()
-    elif body.family is not None:
-        for child in reversed(body.family.bodies()):
-            life.note_forced(child.cell)
-            _log.warning("%s did not stop in time, and is killed", child.cell.name())
-            life.request_end(child.cell, KILLED)
-        more.deadline = Deadline(cell, GRACE)
+    life.conclude(cell, body)
 
 
 def let_go(body: Body, more: More) -> None:
@@ -154,6 +144,8 @@ def let_go(body: Body, more: More) -> None:
     for task in pipes:
         task.cancel()
     unwatch_all(body)
+    if more.bonds is not None:
+        more.bonds.let_go(body)
     # What it became may refer to it: without these it is freed at once.
     more.behaviors.clear()
     more.on_signal = more.stash = more.keyed = None

@@ -23,7 +23,6 @@ cdef extern from "Python.h":
     void untrack "PyObject_GC_UnTrack" (object)
 
 cdef bint COMPILED
-cdef int MESSAGE, STASHED
 cdef int CREATED, STARTING, RUNNING, STOPPING, STOPPED, FAILED, TERMINATED
 cdef object NORMAL, SHUTDOWN, KILLED, Context, ActorRef, STOP_IN_ORDER, SAME_VERDICT, STOPPED_VERDICT
 
@@ -34,10 +33,6 @@ cdef class Obituary:
 
 @cython.locals(obituary=Obituary)
 cdef Obituary obituary_of(object reason, object name, object parent, object history)
-
-@cython.final
-cdef class Failing:
-    cdef readonly object cause
 
 @cython.final
 cdef class Lifecycle:
@@ -87,6 +82,6 @@ cdef class Lifecycle:
     cpdef finish(self, Cell cell, Body body, object reason)
     cdef _tell_system(self, Cell cell, object reason)
     @cython.locals(body=Body)
-    cdef _tell_parent(self, Cell cell, Address ref, object reason)
+    cdef _tell_parent(self, Cell cell, Address ref, object reason, object standing)
     cpdef set_deadline(self, Cell cell, Body body)
     cpdef clear_deadline(self, Body body)

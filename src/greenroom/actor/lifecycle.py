@@ -6,27 +6,28 @@ or for children is a procedure, in `starting` and `ending`.
 
 from __future__ import annotations
 
-import logging
 from _thread import get_ident
 from asyncio import CancelledError
 from collections import deque
 from functools import partial
+from math import inf
 from typing import Any
 from weakref import WeakValueDictionary
 
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import ENDED, Cell
-from greenroom._core.kinds import MESSAGE, STASHED
 from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
-from greenroom.actor import ending, starting
+from greenroom.actor import bonds, ending, forcing, oversight, restarting, starting
 from greenroom.actor.behaviors import Behaviors
-from greenroom.actor.body import Body, Family, More
+from greenroom.actor.body import Body, Family
 from greenroom.actor.context import Context
-from greenroom.actor.drain import drain
+from greenroom.actor.oversight import Failing
 from greenroom.actor.procedures import begin, call_hook
 from greenroom.actor.ref import ActorRef
-from greenroom.actor.signals import ChildTerminated, ReceiveTimeout, Terminated
+from greenroom.actor.reports import report_undecided
+from greenroom.actor.restarting import Leave
+from greenroom.actor.signals import ChildTerminated, Down, Exit, ReceiveTimeout, Terminated
 from greenroom.actor.spec import Settings, spec_of
 from greenroom.actor.states import STATES, State
 from greenroom.actor.watch import deliver, tell_watchers
@@ -35,8 +36,6 @@ from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitKind, ExitReason, ends
 from greenroom.lanes import MailboxConfig
 
 __all__ = ["Lifecycle", "Obituary"]
-
-_log = logging.getLogger("greenroom")
 
 CREATED = State.CREATED.code
 STARTING = State.STARTING.code
@@ -75,18 +74,6 @@ def obituary_of(reason: ExitReason, name: Any, parent: Any, history: Any) -> Obi
     return obituary
 
 
-class Failing:
-    """The order to fail with `cause`."""
-
-    __slots__ = ("cause",)
-
-    def __init__(self, cause: BaseException) -> None:
-        self.cause = cause
-
-    def __call__(self, cell: Cell) -> None:
-        raise self.cause
-
-
 class Lifecycle:
     """The host of one loop: brings actors up, sees them through, and buries them."""
 
@@ -114,7 +101,7 @@ class Lifecycle:
         self.port = port
         self.loop: Any = None
         # What actors have that are spawned without settings or a mailbox of their own.
-        self.settings = Settings(None, port.env)
+        self.settings = Settings(port.supervision, port.env)
         self.mailbox: MailboxConfig = port.mailbox
         self._keeps_history: bool = port.keeps_history
         # The actors that have no parent.
@@ -242,10 +229,16 @@ class Lifecycle:
     def begin_to_run(self, cell: Cell, body: Body) -> None:
         """It is ready for its first message."""
         self.enter(body, RUNNING)
-        if self.loop.hooks.actor_started is not None:
+        more = body.more
+        standing = None if more is None else more.standing
+        if self.loop.hooks.actor_started is not None and (standing is None or standing.incarnation == 1):
             self.loop.hooks.actor_started(cell.ref)
-        if body.more is not None and body.more.waiters:
-            starting.tell_started(body.more, None)
+        if more is not None:
+            more.never_ran = False
+            if more.waiters:
+                starting.tell_started(more, None)
+            if standing is not None:
+                restarting.has_begun(self, cell, body, standing)
 
     # -- what the loop asks
 
@@ -263,6 +256,10 @@ class Lifecycle:
             return deliver(body, notice)
         if isinstance(notice, ChildTerminated):
             return begin(call_hook(body, "on_child_terminated", notice, notice.ref, notice.cause))
+        if isinstance(notice, Exit):
+            return bonds.deliver_exit(body, notice)
+        if isinstance(notice, Down):
+            return bonds.deliver_down(body, notice)
         if notice is STOP_IN_ORDER:
             self.request_end(cell, NORMAL)
             return None
@@ -277,15 +274,22 @@ class Lifecycle:
     def suspended(self, cell: Cell) -> None:
         """A handler suspends while an order to end waits for it, or a hook does: an ending must not wait for ever."""
         body = cell.body
-        if isinstance(body, Body) and (self._is_told_to_end(cell) or (body.more is not None and body.more.phase)):
+        if not isinstance(body, Body):
+            return
+        more = body.more
+        if (more is not None and more.phase) or self.is_told_to_stop(cell) or self._is_told_to_fail_or_restart(cell):
             self.set_deadline(cell, body)
 
-    def _is_told_to_end(self, cell: Cell) -> bool:
-        waiting = cell.orders
+    def is_told_to_stop(self, cell: Cell) -> bool:
+        """Whether an order to end waits."""
         endings = (self._stop_order, self._shutdown_order, self._kill_order, self._close_order)
+        waiting = cell.orders
+        return any(order in endings for order in (waiting if isinstance(waiting, deque) else (waiting,)))
+
+    def _is_told_to_fail_or_restart(self, cell: Cell) -> bool:
+        waiting = cell.orders
         return any(
-            order in endings or isinstance(order, Failing)
-            for order in (waiting if isinstance(waiting, deque) else (waiting,))
+            isinstance(order, Failing | Leave) for order in (waiting if isinstance(waiting, deque) else (waiting,))
         )
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
@@ -301,24 +305,7 @@ class Lifecycle:
             return  # an order to end waits
         if more.phase != ending.NONE:
             return  # its ending goes on
-        if more.ending is None:
-            more.ending = ExitReason.of(cause)
-        if isinstance(cause, AttributeError) and cause.name == "ctx" and body.state == STARTING:
-            cause.add_note("An actor has its `ctx` from `pre_start` on, not in `__init__`.")
-        self._log_failure(cell, body, message, cause)
-        if body.state == STARTING:
-            more.never_ran = True
-            starting.tell_started(more, cause)
-        if body.state != FAILED:
-            self.enter(body, FAILED)
-        cell.order(self._stop_order)
-
-    def _log_failure(self, cell: Cell, body: Body, message: object, cause: BaseException) -> None:
-        if isinstance(message, Failing):
-            doing = "as it was told to"
-        else:
-            doing = "while it started" if body.state == STARTING else f"on {type(message).__name__}"
-        _log.error("%s failed %s and is stopped", cell.name(), doing, exc_info=cause)
+        oversight.judge(self, cell, body, message, cause)
 
     def ref_of(self, cell: Cell) -> object:
         """A ref for a cell that has lost its own: an ended actor's."""
@@ -398,26 +385,37 @@ class Lifecycle:
             if reason is not KILLED:
                 self.set_deadline(cell, body)
             else:
-                self.cancel_handler(cell, body.extra())
+                forcing.cancel_handler(self, cell, body.extra())
 
-    def cancel_handler(self, cell: Cell, more: More) -> None:
-        """Cancel what is suspended, once; it is abandoned if it has not ended a while later."""
-        if more.deadline is None or not more.deadline.cancelled:
-            if more.deadline is not None:
-                more.deadline.disarm(self.loop.timers)
-            more.deadline = ending.Deadline(cell, ending.GRACE, cancelled=True)
-            cell.task.cancel()
+    def request_failure(self, cell: Cell, cause: BaseException, child: Any = None) -> None:
+        """Let an actor fail, after the message in hand; because `child` escalated, if one did. From any thread."""
+        self._request(cell, Failing(cause, child))
 
-    def request_failure(self, cell: Cell, cause: BaseException) -> None:
-        """Let an actor fail, after the message in hand. From any thread."""
+    def request_restart(self, cell: Cell, order: Leave) -> None:
+        """Let an actor be made afresh, after the message in hand. From any thread."""
+        self._request(cell, order)
+
+    def _request(self, cell: Cell, order: Any) -> None:
         if cell.is_foreign():
-            self.loop.inbound.call(cell, partial(self.request_failure, cell, cause))
+            self.loop.inbound.call(cell, partial(self._request, cell, order))
             return
         body = cell.body
         if isinstance(body, Body):
-            cell.order(Failing(cause))
+            cell.order(order)
             if cell.task is not None:
                 self.set_deadline(cell, body)
+
+    def order_stop(self, cell: Cell) -> None:
+        """Have it end next, in whichever way is decided."""
+        cell.order(self._stop_order)
+
+    def order_kill(self, cell: Cell) -> None:
+        """Have it end next, without a farewell."""
+        cell.order(self._kill_order)
+
+    def order_close(self, cell: Cell) -> None:
+        """Have its ending go on: nobody has to be waited for."""
+        cell.order(self._close_order)
 
     def request_end_in_order(self, cell: Cell) -> None:
         """Tell an actor to end when it has handled what is queued now. From any thread."""
@@ -453,6 +451,26 @@ class Lifecycle:
         body = cell.body
         return begin(ending.close(self, cell, body), body) if isinstance(body, Body) else None
 
+    def is_to_come_back(self, body: Body, reason: ExitReason) -> bool:
+        """Whether an actor with a keeper rests after such an end, to be started again."""
+        standing = body.extra().standing
+        if standing.keeper is None or standing.final or self.closed:
+            return False
+        parent = body.cell.ref._parent
+        above = None if parent is None else parent._cell.body.more
+        if above is not None and above.phase != ending.NONE:
+            return False
+        wanted: bool = standing.keeper.wants(reason.kind)
+        return wanted
+
+    def conclude(self, cell: Cell, body: Body) -> None:
+        """An ending is done, but for its last steps: for good, or until a restart."""
+        more = body.extra()
+        if more.standing is not None and more.standing.comes_back:
+            restarting.rest(self, cell, body, SHUTDOWN if more.ending is None else more.ending)
+        else:
+            self.finish(cell, body, more.ending)
+
     def finish(self, cell: Cell, body: Body, reason: ExitReason) -> None:
         """Steps 9 to 15 of an ending."""
         if cell.body is not body:
@@ -464,6 +482,9 @@ class Lifecycle:
         if more is not None:
             self.clear_deadline(body)
             ending.let_go(body, more)
+            if more.standing is not None:
+                report_undecided(cell, more.standing)
+                restarting.forget(cell, body, more.standing)
         parent = ref._parent
         family = self.top if parent is None else parent._cell.body.family
         family.remove(body, ref._name)
@@ -478,8 +499,10 @@ class Lifecycle:
             ending.tell(more, reason)
         if body.watchers is not None:
             tell_watchers(body.watchers, cell, ref, reason)
+        if more is not None and more.bonds is not None:
+            bonds.tell(more.bonds, cell, ref, reason)
         if parent is not None:
-            self._tell_parent(parent._cell, ref, reason)
+            self._tell_parent(parent._cell, ref, reason, None if more is None else more.standing)
         else:
             self._tell_system(cell, reason)
         if self.loop.hooks.actor_stopped is not None:
@@ -492,11 +515,16 @@ class Lifecycle:
         if self.closed and self.top.count == 0:
             self.port.everybody_has_gone()
 
-    def _tell_parent(self, cell: Cell, ref: Any, reason: ExitReason) -> None:
+    def _tell_parent(self, cell: Cell, ref: Any, reason: ExitReason, standing: Any) -> None:
         body = cell.body
-        if body.more is not None and body.more.phase == ending.WAITING:
+        more = body.more
+        if more is not None and more.phase == ending.WAITING:
             if body.family.count == 0:
                 cell.order(self._close_order)
+            elif more.orderly:
+                ending.end_children(self, body, SHUTDOWN)
+        elif standing is not None and standing.keeper is not None:
+            standing.keeper.gone(ref._cell, reason)
         elif not cell.closed and starting.cares_for_children(body):
             cell.notify(ChildTerminated(ref, reason.cause, reason))
 
@@ -504,8 +532,9 @@ class Lifecycle:
         """Force the actor to end if it has not by then; the first deadline stands."""
         more = body.extra()
         if more.deadline is None:
-            seconds = ending.GRACE if more.ending is KILLED else self.port.stop_timeout
-            more.deadline = ending.Deadline(cell, seconds)
+            seconds = forcing.patience_of(self, more)
+            if seconds < inf:
+                more.deadline = forcing.Deadline(cell, seconds)
 
     def clear_deadline(self, body: Body) -> None:
         """It has ended in time."""
@@ -517,21 +546,3 @@ class Lifecycle:
     def note_forced(self, cell: Cell) -> None:
         """Remember that an actor had to be forced."""
         self.forced[cell.name()] = None
-
-    def abandon(self, cell: Cell) -> None:
-        """Break off the suspended handler or hook of an actor, and end it."""
-        body = cell.body
-        was_handler = cell.task.kind in (MESSAGE, STASHED)
-        body.extra().ending = KILLED
-        body.more.abandoned = True
-        self.loop.visits.abandon(cell)
-        cell.idle = True
-        if was_handler:
-            cell.order(self._kill_order)
-        else:
-            # A hook hung: none is called any more.
-            cell.handler = None
-            cell.close()
-            drain(cell, body.more, "stopped")
-            body.more.phase = ending.WAITING
-            cell.order(self._close_order if body.family is None or body.family.count == 0 else self._kill_order)

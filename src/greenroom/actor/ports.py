@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from greenroom.clock import Random
 from greenroom.exits import ExitReason
 from greenroom.lanes import MailboxConfig
+from greenroom.policy.specs import Supervision
 
 if TYPE_CHECKING:
     from greenroom.actor.deadletters import DeadLetters
@@ -45,6 +47,16 @@ class SystemPort(Protocol):
     @property
     def mailbox(self) -> MailboxConfig:
         """The mailbox of actors that are spawned without one."""
+        ...
+
+    @property
+    def supervision(self) -> Supervision:
+        """What becomes of failed actors that nothing else was said about."""
+        ...
+
+    @property
+    def random(self) -> Random:
+        """Where chance comes from."""
         ...
 
     @property

@@ -87,14 +87,14 @@ def call_hook(body: Body, name: str, signal: Signal, *arguments: object) -> Proc
 
 
 def attempt_hook(body: Body, name: str, signal: Signal, *arguments: object) -> Procedure:
-    """Call a hook of an actor that is ending: what it raises is logged, and nothing more comes of it."""
+    """Call a hook of an actor that is ending or being restarted: what it raises is logged, and that goes on."""
     try:
         yield from call_hook(body, name, signal, *arguments)
     except (Exception, CancelledError):
-        _log.exception("%s of %s raised; it ends all the same", name, body.cell.name())
+        _log.exception("%s of %s raised, which changes nothing", name, body.cell.name())
     except BaseException as exc:
         if isinstance(exc, GeneratorExit) and body.extra().abandoned:
             raise
-        _log.exception("%s of %s raised; it ends all the same", name, body.cell.name())
+        _log.exception("%s of %s raised, which changes nothing", name, body.cell.name())
         if ends_system(exc):
             body.cell.loop.host.port.fail(exc)

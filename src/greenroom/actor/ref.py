@@ -15,6 +15,7 @@ from greenroom.actor.address import Address, lend_methods
 from greenroom.actor.ask import Question, require_timeout
 from greenroom.actor.body import Body
 from greenroom.actor.registry import resolve
+from greenroom.actor.restarting import Leave
 from greenroom.actor.states import STATES, State
 from greenroom.actor.waiter import inspect_actor, on_loop, wait_for_end, wait_for_start
 from greenroom.errors import BadArgument, SendTimeout
@@ -203,12 +204,21 @@ class ActorRef(Address, Generic[M, R]):
             raise BadArgument(f"an actor fails with an exception, not with {cause!r}")
         self._cell.loop.host.request_failure(self._cell, cause)
 
+    def restart(self, cause: BaseException | None = None) -> None:
+        """Have it made afresh after the message in hand, without backoff; this counts for no limit. From any thread.
+
+        One that waits for its backoff is started at once.
+        """
+        if cause is not None and not isinstance(cause, BaseException):
+            raise BadArgument(f"an actor is restarted because of an exception, or of nothing, not of {cause!r}")
+        self._cell.loop.host.request_restart(self._cell, Leave(cause, at_once=True))
+
     async def started(self) -> None:
         """Return when it is running; raise what prevented that."""
         await wait_for_start(self._cell)
 
     async def terminated(self) -> ExitReason:
-        """Return how it ended, when it has. Never raises for the actor's sake."""
+        """Return how it ended for good, when it has; a restart is no end. Never raises for the actor's sake."""
         return await wait_for_end(self._cell)
 
     async def inspect(self, *items: str) -> Mapping[str, Any]:

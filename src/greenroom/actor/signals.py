@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChildTerminated",
+    "Down",
+    "Exit",
+    "MonitorRef",
     "PostRestart",
     "PostStart",
     "PostStop",
@@ -108,3 +111,33 @@ class ReceiveTimeout(_Bare):
     """A notice, handled like a message: no message came for as long as `set_receive_timeout` said."""
 
     __slots__ = ()
+
+
+class MonitorRef:
+    """One monitor: what `ctx.monitor` returns and `ctx.demonitor` takes. Equal to nothing but itself."""
+
+    __slots__ = ("number", "ref")
+
+    def __init__(self, ref: ActorRef[Any, Any], number: int) -> None:
+        self.ref = ref
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"<MonitorRef {self.number} of {self.ref}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Down:
+    """A notice, handled like a message: a monitored actor has ended for good. One for every monitor."""
+
+    mref: MonitorRef
+    ref: ActorRef[Any, Any]
+    reason: ExitReason
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exit:
+    """A notice, handled like a message: a linked actor has ended, and this one traps exits."""
+
+    ref: ActorRef[Any, Any]
+    reason: ExitReason

@@ -12,6 +12,7 @@ from greenroom.actor.lifecycle import Lifecycle
 from greenroom.actor.spec import Settings
 from greenroom.errors import ConfigError, InvalidName, UnknownDispatcher, WrongLoop
 from greenroom.lanes import MailboxConfig
+from greenroom.policy.specs import Supervision
 
 __all__ = ["DISPATCHERS", "Spawner"]
 
@@ -34,7 +35,7 @@ class Spawner:
         name: str | None = None,
         mailbox: MailboxConfig | None = None,
         dispatcher: str | None = None,
-        supervision: object = None,
+        supervision: Supervision | None = None,
         drain: Drain | None = None,
         env: Mapping[str, Any] | None = None,
         parent: Any = None,
@@ -48,6 +49,8 @@ class Spawner:
             raise ConfigError("mailbox", mailbox, "must be a MailboxConfig")
         if dispatcher is not None and dispatcher not in DISPATCHERS:
             raise UnknownDispatcher(dispatcher, DISPATCHERS)
+        if supervision is not None and not isinstance(supervision, Supervision):
+            raise ConfigError("supervision", supervision, "must be a Supervision, as in Supervision(Directive.STOP)")
         if drain is not None and not isinstance(drain, Drain):
             raise ConfigError("drain", drain, "must be Drain.DROP, Drain.DEAD_LETTER or Drain.REDIRECT(ref)")
         if parent is not None:
@@ -94,7 +97,7 @@ def _require_parent(life: Lifecycle, parent: object) -> None:
         raise WrongLoop(parent)
 
 
-def _inherit(life: Lifecycle, parent: Any, supervision: object, env: Mapping[str, Any] | None) -> Settings:
+def _inherit(life: Lifecycle, parent: Any, supervision: Supervision | None, env: Mapping[str, Any] | None) -> Settings:
     if env is not None and not isinstance(env, Mapping):
         raise ConfigError("env", env, "must be a mapping")
     body = None if parent is None else parent._cell.body

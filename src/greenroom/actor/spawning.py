@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from greenroom.actor.props import Props
     from greenroom.actor.ref import ActorRef
     from greenroom.lanes import MailboxConfig
+    from greenroom.policy.specs import Supervision
 
     P = ParamSpec("P")
     M = TypeVar("M", default=Any)
@@ -45,7 +46,7 @@ class Spawns:
             name: str | None = None,
             mailbox: MailboxConfig | None = None,
             dispatcher: str | None = None,
-            supervision: object = None,
+            supervision: Supervision | None = None,
             drain: Drain | None = None,
             env: Mapping[str, Any] | None = None,
             parent: ActorRef[Any, Any] | None = None,
@@ -66,7 +67,7 @@ class Spawns:
         ) -> ActorRef[M, R]: ...
         @overload
         def spawn(
-            self, factory: Callable[..., Actor[M, R]], /, *args: Any, supervision: object, **kwargs: Any
+            self, factory: Callable[..., Actor[M, R]], /, *args: Any, supervision: Supervision | None, **kwargs: Any
         ) -> ActorRef[M, R]: ...
         @overload
         def spawn(
@@ -89,7 +90,7 @@ class Spawns:
             name: str | None = None,
             mailbox: MailboxConfig | None = None,
             dispatcher: str | None = None,
-            supervision: object = None,
+            supervision: Supervision | None = None,
             drain: Drain | None = None,
             env: Mapping[str, Any] | None = None,
             parent: ActorRef[Any, Any] | None = None,
@@ -103,7 +104,7 @@ class Spawns:
             name: str | None = None,
             mailbox: MailboxConfig | None = None,
             dispatcher: str | None = None,
-            supervision: object = None,
+            supervision: Supervision | None = None,
             drain: Drain | None = None,
             env: Mapping[str, Any] | None = None,
             parent: ActorRef[Any, Any] | None = None,

@@ -6,7 +6,7 @@ cdef dict _NOTHING
 @cython.final
 cdef class Blueprint:
     cdef readonly object actor_class, label, handler, hooks
-    cdef readonly bint plain
+    cdef readonly bint plain, keeps_state
     cdef readonly Spec spec
 
 @cython.final

@@ -58,7 +58,7 @@ HOOKS: dict[str, tuple[str, ...]] = {
 class Blueprint:
     """What there is to know of an actor class, found out once."""
 
-    __slots__ = ("actor_class", "handler", "hooks", "label", "plain", "spec")
+    __slots__ = ("actor_class", "handler", "hooks", "keeps_state", "label", "plain", "spec")
 
     def __init__(self, actor_class: type[Actor[Any, Any]]) -> None:
         self.actor_class = actor_class
@@ -69,6 +69,8 @@ class Blueprint:
             _require_signature(actor_class, name)
         # Whether nothing but its constructor has to run before its first message, and nothing after its last.
         self.plain = not self.hooks
+        # Whether it has something to hand on to its next incarnation.
+        self.keeps_state = _has_own(actor_class, "snapshot") and _has_own(actor_class, "restore")
         # Shared by all its actors that are spawned without arguments.
         self.spec = Spec(CLASS, actor_class, (), {}, self)
 

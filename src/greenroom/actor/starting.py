@@ -11,7 +11,7 @@ from greenroom.actor.actor import Actor
 from greenroom.actor.behaviors import Behavior, Behaviors, Failed, Receive, Setup, Supervised
 from greenroom.actor.body import Body, More
 from greenroom.actor.procedures import Procedure, actor_of, call_hook
-from greenroom.actor.signals import PostStart, PreStart
+from greenroom.actor.signals import PostRestart, PostStart, PreStart
 from greenroom.actor.spec import BEHAVIOR, HANDLER, Settings, blueprint_of, positional_arguments
 from greenroom.actor.stash import Stash
 from greenroom.errors import BadArgument, NotAnActor
@@ -47,8 +47,20 @@ def start(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
             )
         install(body, made)
     yield from call_hook(body, "pre_start", PreStart())
+    if body.more is not None and body.more.has_run():
+        yield from _take_up(body, body.more.standing)
     yield from call_hook(body, "post_start", PostStart())
     life.begin_to_run(cell, body)
+
+
+def _take_up(body: Body, standing: Any) -> Procedure:
+    """Give a fresh instance what the last one wanted it to have."""
+    state, standing.kept = standing.kept, None
+    if state is not None:
+        restored = actor_of(body).restore(state)
+        if isawaitable(restored):
+            yield restored
+    yield from call_hook(body, "post_restart", PostRestart())
 
 
 def _close(awaitable: Any) -> None:

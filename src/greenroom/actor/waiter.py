@@ -19,7 +19,7 @@ from greenroom.exits import ExitReason
 
 __all__ = ["inspect_actor", "on_loop", "wait_for_end", "wait_for_start"]
 
-_NOT_YET_RUNNING = (State.CREATED.code, State.STARTING.code, State.FAILED.code)
+_NOT_YET_RUNNING = (State.CREATED.code, State.STARTING.code, State.FAILED.code, State.RESTARTING.code)
 
 
 class LifeWaiter:

@@ -3,13 +3,18 @@
 Both sides know of it: the watched one's body lists its watchers, and the watcher's `More` what it watches. When the
 watched one ends, a notice takes its place in `watching` until the watcher comes to it; if by then it watches no
 longer, or anew, the notice means nothing any more.
+
+However many there are to tell, the loop is not held up: they are told some hundreds at a time, one batch a tick.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from greenroom._core.cell import Cell
+from greenroom._core.loop import Loop
 from greenroom._core.verdict import Verdict
 from greenroom.actor.actor import Actor
 from greenroom.actor.body import Body
@@ -19,7 +24,10 @@ from greenroom.actor.spec import blueprint_of
 from greenroom.errors import ActorTerminated, DeathPact
 from greenroom.exits import ExitReason
 
-__all__ = ["deliver", "tell_watchers", "unwatch", "unwatch_all", "watch"]
+__all__ = ["BATCH", "cry", "deliver", "tell_watchers", "unwatch", "unwatch_all", "watch"]
+
+BATCH = 512
+"""How many are told of an end before others have their turn."""
 
 
 class Watch:
@@ -48,7 +56,8 @@ def watch(body: Body, target: Cell, message: object) -> None:
             theirs.watchers = {}
         theirs.watchers[body.cell] = None
     else:
-        _tell(body.cell, target, target.shown(), theirs.reason)
+        ref: Any = target.shown()
+        _tell(body.cell, target, Terminated(ref, theirs.reason.cause, theirs.reason))
 
 
 def unwatch(body: Body, target: Cell) -> None:
@@ -68,15 +77,25 @@ def unwatch_all(body: Body) -> None:
 
 def tell_watchers(watchers: dict[Cell, None], cell: Cell, ref: Any, reason: ExitReason) -> None:
     """`cell` has ended: queue a notice for each of its watchers."""
-    for watcher in watchers:
-        _tell(watcher, cell, ref, reason)
+    notice = Terminated(ref, reason.cause, reason)
+    cry(cell.loop, (partial(_tell, watcher, cell, notice) for watcher in watchers))
 
 
-def _tell(watcher: Cell, target: Cell, ref: Any, reason: ExitReason) -> None:
+def cry(loop: Loop, tellings: Iterator[Callable[[], None]]) -> None:
+    """Call them all: the first at once, the rest in later ticks."""
+    for told, tell in enumerate(tellings, 1):
+        tell()
+        if told == BATCH:
+            loop.inbound.call(None, lambda: cry(loop, tellings))
+            return
+
+
+def _tell(watcher: Cell, target: Cell, notice: Terminated) -> None:
     body: Any = watcher.body
-    watch = body.more.watching[target]
-    watch.notice = Terminated(ref, reason.cause, reason)
-    watcher.notify(watch.notice)
+    watch = body.more.watching.get(target) if isinstance(body, Body) and body.more is not None else None
+    if watch is not None and watch.notice is None:  # else it has ceased to watch, or ended, before its turn came
+        watch.notice = notice
+        watcher.notify(notice)
 
 
 def deliver(body: Body, notice: Terminated) -> Any:

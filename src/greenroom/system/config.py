@@ -24,6 +24,7 @@ from greenroom._core.limits import Limits
 from greenroom.clock import Clock
 from greenroom.errors import ConfigError
 from greenroom.lanes import Lane, MailboxConfig, Overflow
+from greenroom.policy.specs import Supervision
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +64,8 @@ class SystemConfig:
     """Where time comes from; the machine's monotonic clock if None."""
     seed: int | None = None
     """The seed of `system.random`; a fresh one if None."""
+    supervision: Supervision = field(default_factory=Supervision)
+    """What becomes of actors that fail, if nothing else was said when they or their parents were spawned."""
     env: Mapping[str, Any] = field(default_factory=dict)
     """What actors find in `ctx.env`."""
 
@@ -79,6 +82,8 @@ class SystemConfig:
             raise ConfigError("clock", self.clock, "must have a `now()` method that returns seconds")
         if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
             raise ConfigError("seed", self.seed, "must be a whole number, or None")
+        if not isinstance(self.supervision, Supervision):
+            raise ConfigError("supervision", self.supervision, "must be a Supervision")
         if not isinstance(self.env, Mapping):
             raise ConfigError("env", self.env, "must be a mapping")
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
@@ -197,7 +202,7 @@ def _lane_of(name: object) -> Lane:
 
 
 def _parse(variable: str, setting: str, text: str) -> Any:
-    if setting in ("clock", "env", "mailbox"):
+    if setting in ("clock", "env", "mailbox", "supervision"):
         raise ConfigError(variable, text, "cannot be given as a variable")
     if setting == "history":
         if text.lower() not in ("1", "0", "true", "false", "yes", "no"):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom._core.timers import Alarm
 from greenroom.actor.body import Body
 from greenroom.actor.drain import drain
+from greenroom.actor.forcing import cancel_handler
 from greenroom.exits import KILLED, SHUTDOWN
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Shutdown:
             body = cell.body
             if cell.task is not None and isinstance(body, Body):
                 self._life.note_forced(cell)
-                self._life.cancel_handler(cell, body.extra())
+                cancel_handler(self._life, cell, body.extra())
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 

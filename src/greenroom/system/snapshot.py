@@ -9,7 +9,9 @@ from typing import Any
 from greenroom._core.counts import count_cell
 from greenroom.actor.body import Body, Family
 from greenroom.actor.ref import ActorRef
+from greenroom.actor.standing import Standing
 from greenroom.actor.states import STATES
+from greenroom.errors import in_words
 from greenroom.lanes import Lane
 from greenroom.ledger import Ledger
 
@@ -34,6 +36,18 @@ class ActorSnapshot:
     """Whether a message is in hand: its handler is running, or suspended."""
     watchers: int
     ledger: Ledger
+    incarnation: int = 1
+    """How many times it has been made; 1 if it was never restarted."""
+    restarts: int = 0
+    """How often it was restarted after a failure or with its siblings; `ref.restart()` does not count."""
+    last_restart: float | None = None
+    next_attempt: float | None = None
+    """When it will be started again, if it waits for that."""
+    failures: int = 0
+    """How often it failed in a row, without having run for long enough in between."""
+    last_failure: str | None = None
+    crash_looping: bool = False
+    """Whether that is so often that somebody should have a look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +105,28 @@ def _snapshot_of(body: Body, children: list[Body]) -> ActorSnapshot:
         busy=cell.loop.visits.in_hand(cell) > 0,
         watchers=0 if body.watchers is None else len(body.watchers),
         ledger=count_cell(cell),
+        **_restarts_of(body),
     )
+
+
+def _restarts_of(body: Body) -> dict[str, Any]:
+    standing: Standing | None = None if body.more is None else body.more.standing
+    if standing is None:
+        return {}
+    failures = standing.failures_in_a_row(body.cell.loop.now())
+    return {
+        "incarnation": standing.incarnation,
+        "restarts": standing.restarts,
+        "last_restart": standing.last_restart,
+        "next_attempt": standing.due if standing.resting else None,
+        "failures": failures,
+        "last_failure": None if standing.failure is None else in_words(standing.failure.cause),
+        "crash_looping": failures >= CRASH_LOOP,
+    }
+
+
+CRASH_LOOP = 3
+"""Failures in a row that make a crash loop."""
 
 
 def draw(title: str, family: Family) -> str:
@@ -118,4 +153,17 @@ def _describe(body: Body) -> str:
     queued = body.cell.queued()
     if queued:
         parts.append(f"{queued} queued")
+    parts.extend(_describe_restarts(body))
     return ", ".join(parts)
+
+
+def _describe_restarts(body: Body) -> Iterator[str]:
+    standing: Standing | None = None if body.more is None else body.more.standing
+    if standing is None:
+        return
+    if standing.restarts:
+        yield "1 restart" if standing.restarts == 1 else f"{standing.restarts} restarts"
+    if standing.resting and standing.due is not None:
+        yield f"next start in {max(0.0, standing.due - body.cell.loop.now()):.3g} s"
+    if standing.failures_in_a_row(body.cell.loop.now()) >= CRASH_LOOP:
+        yield "crash loop"

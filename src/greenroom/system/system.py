@@ -36,6 +36,7 @@ from greenroom.errors import (
 from greenroom.exits import ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.ledger import Ledger
+from greenroom.policy.specs import Supervision
 from greenroom.system.config import SystemConfig
 from greenroom.system.observers import Observers
 from greenroom.system.paths import find_by_name
@@ -353,6 +354,11 @@ class ActorSystem(Spawns, Spawner):
     def mailbox(self) -> MailboxConfig:
         """The mailbox of actors that are spawned without one."""
         return self.config.mailbox
+
+    @property
+    def supervision(self) -> Supervision:
+        """What becomes of failed actors that nothing else was said about."""
+        return self.config.supervision
 
     @property
     def env(self) -> Mapping[str, Any]:

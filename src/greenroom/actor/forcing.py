@@ -1,0 +1,129 @@
+"""What happens to those that do not end in time: cancelled, then abandoned, and named."""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from greenroom._core.cell import Cell
+from greenroom._core.kinds import MESSAGE, STASHED
+from greenroom._core.timers import Alarm
+from greenroom.actor import ending
+from greenroom.actor.body import Body, More
+from greenroom.actor.drain import drain
+from greenroom.exits import KILLED
+
+if TYPE_CHECKING:
+    from greenroom.actor.lifecycle import Lifecycle
+
+__all__ = ["GRACE", "Deadline", "abandon", "cancel_handler", "patience_of"]
+
+_log = logging.getLogger("greenroom")
+
+GRACE = 1.0
+"""Seconds that a cancelled handler has before it is abandoned."""
+
+
+class Deadline(Alarm):
+    """Forces an actor to end."""
+
+    __slots__ = ("_cell", "cancelled")
+
+    def __init__(self, cell: Cell, seconds: float, cancelled: bool = False) -> None:
+        self._cell = cell
+        # Whether the handler has been cancelled already, and is abandoned next.
+        self.cancelled = cancelled
+        loop = cell.loop
+        self.set_up_alarm(loop.now() + seconds)
+        loop.timers.add(self)
+        if loop.runq.asleep:
+            loop.runq.wake()  # to sleep again, but not past this deadline
+
+    def ring(self, door: object) -> None:
+        """The time is up."""
+        body: Any = self._cell.body
+        if isinstance(body, Body):
+            _force(self._cell.loop.host, self._cell, body)
+
+
+def patience_of(life: Lifecycle, more: More) -> float:
+    """Seconds that an actor has to end; inf for as long as it likes."""
+    if more.ending is KILLED:
+        return GRACE
+    standing = more.standing
+    if standing is not None and standing.patience is not None:
+        own: float = standing.patience
+        return own
+    # The children of a supervisor have times of their own.
+    return inf if more.orderly and more.phase == ending.WAITING else life.port.stop_timeout
+
+
+def _force(life: Lifecycle, cell: Cell, body: Body) -> None:
+    """The deadline has passed: cancel the handler, then abandon it; kill the children that it waits for."""
+    more = body.extra()
+    if cell.task is not None:
+        life.note_forced(cell)
+        if more.deadline.cancelled:
+            _log.warning("%s did not stop though its handler was cancelled: it is abandoned", cell.name())
+            abandon(life, cell)
+        else:
+            _log.warning("%s did not stop in time: its handler is cancelled", cell.name())
+            more.deadline = Deadline(cell, GRACE, cancelled=True)
+            cell.task.cancel()
+    elif body.family is not None:
+        for child in reversed(body.family.bodies()):
+            life.note_forced(child.cell)
+            _log.warning("%s did not stop in time, and is killed", child.cell.name())
+            life.request_end(child.cell, KILLED)
+        more.deadline = Deadline(cell, GRACE)
+
+
+def cancel_handler(life: Lifecycle, cell: Cell, more: More) -> None:
+    """Cancel what is suspended, once; it is abandoned if it has not ended a while later."""
+    if more.deadline is None or not more.deadline.cancelled:
+        if more.deadline is not None:
+            more.deadline.disarm(life.loop.timers)
+        more.deadline = Deadline(cell, GRACE, cancelled=True)
+        cell.task.cancel()
+
+
+def abandon(life: Lifecycle, cell: Cell) -> None:
+    """Break off the suspended handler or hook of an actor, and end it; or go on with its restart."""
+    body = cell.body
+    more = body.extra()
+    was_handler = cell.task.kind in (MESSAGE, STASHED)
+    goes_on = _goes_on(life, cell, more)
+    if not goes_on:
+        more.ending = KILLED
+    more.abandoned = True
+    life.loop.visits.abandon(cell)
+    cell.idle = True
+    if goes_on:
+        life.clear_deadline(body)
+        more.abandoned = False
+    if not was_handler:
+        cell.handler = None  # a hook hung: none is called any more
+    if more.phase == ending.NONE and goes_on:
+        cell.make_runnable()  # for the order that waits
+    elif was_handler:
+        life.order_kill(cell)
+    else:
+        if not goes_on:
+            cell.close()
+            drain(cell, more, "stopped")
+        more.phase = ending.WAITING
+        if body.family is None or body.family.count == 0:
+            life.order_close(cell)
+        elif goes_on:
+            life.set_deadline(cell, body)
+            ending.end_children(life, body, KILLED)
+        else:
+            life.order_kill(cell)
+
+
+def _goes_on(life: Lifecycle, cell: Cell, more: More) -> bool:
+    """Whether the actor is not to end, but to fail or to be restarted, when its handler is out of the way."""
+    if more.phase == ending.NONE:
+        return more.ending is None and not life.is_told_to_stop(cell)
+    return more.standing is not None and more.standing.comes_back

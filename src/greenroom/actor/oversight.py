@@ -1,0 +1,227 @@
+"""Deciding about failures, by the `Supervision` of the actor that failed; the doing is elsewhere.
+
+The decision is the runtime's own: no message passes, nobody is asked. An actor that has a keeper (a supervisor's child)
+leaves instead, and the keeper decides when it hears of that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from greenroom._core.cell import Cell
+from greenroom.actor import ending, starting
+from greenroom.actor.body import Body
+from greenroom.actor.groups import join_group
+from greenroom.actor.reports import Doing, describe, report
+from greenroom.actor.restarting import Leave
+from greenroom.actor.standing import Standing, standing_of
+from greenroom.actor.states import State
+from greenroom.errors import in_words
+from greenroom.exits import ExitReason, ends_system
+from greenroom.policy.backoff import next_delay
+from greenroom.policy.directives import Directive, Scope
+from greenroom.policy.intensity import Window
+from greenroom.policy.plan import directive_for
+from greenroom.policy.specs import Supervision
+
+if TYPE_CHECKING:
+    from greenroom.actor.lifecycle import Lifecycle
+
+__all__ = ["Failing", "judge"]
+
+STARTING = State.STARTING.code
+RUNNING = State.RUNNING.code
+FAILED = State.FAILED.code
+
+
+class Failing(Doing):
+    """The order to fail with `cause`; `child` is the one that escalated, if that is why."""
+
+    __slots__ = ("cause", "child")
+
+    def __init__(self, cause: BaseException, child: object = None) -> None:
+        self.cause = cause
+        self.child = child
+
+    def __call__(self, cell: Cell) -> None:
+        child: Any = self.child
+        if child is not None and not (child.is_alive and _has_escalated(child._cell.body)):
+            return  # it is settled: another child has escalated too
+        # Not raised: each time it is, an exception's traceback grows, and this one may pass many actors.
+        cell.loop.host.failed(cell, self, self.cause)
+
+    def __str__(self) -> str:
+        return "as it was told to" if self.child is None else f"because {self.child} escalated"
+
+
+def judge(life: Lifecycle, cell: Cell, body: Body, message: object, cause: BaseException) -> None:
+    """An actor has failed: see to it that what should become of it does."""
+    more = body.extra()
+    standing = standing_of(body)
+    if standing.resting or standing.comes_back or standing.escalated:
+        return  # it has failed already, and something is being done about it
+    was_running = body.state != STARTING
+    if isinstance(cause, AttributeError) and cause.name == "ctx" and not was_running:
+        cause.add_note("An actor has its `ctx` from `pre_start` on, not in `__init__`.")
+    standing.failure = describe(cell, body, message, cause, was_running)
+    standing.reported = False
+    if not was_running:
+        more.never_ran = standing.running_since is None and standing.incarnation == 1
+        standing.kept = None  # it may be what prevented the start
+        starting.tell_started(more, cause)
+    if body.state != FAILED:
+        life.enter(body, FAILED)
+    reason = ExitReason.of(cause)
+    if more.ending is not None or ends_system(cause) or _must_end(life, cell, body):
+        _stop(life, cell, body, reason, "it is ending anyway")
+    elif standing.keeper is not None:
+        _leave_it_to_keeper(life, cell, body, standing, reason)
+    else:
+        _decide(life, cell, body, standing, cause)
+
+
+def _must_end(life: Lifecycle, cell: Cell, body: Body) -> bool:
+    """Whether nothing but its end can come: it, its parent or the whole system is about to."""
+    if life.closed or life.is_told_to_stop(cell):
+        return True
+    parent: Any = cell.ref._parent
+    above = None if parent is None else parent._cell.body.more
+    return above is not None and above.phase != ending.NONE
+
+
+def _leave_it_to_keeper(life: Lifecycle, cell: Cell, body: Body, standing: Standing, reason: ExitReason) -> None:
+    keeper: Any = standing.keeper
+    if standing.final or not keeper.wants(reason.kind):
+        _stop(life, cell, body, reason, "it is not to be restarted")
+    else:
+        body.extra().ending = reason
+        standing.comes_back = True
+        cell.hold()
+        cell.order(Leave(reason.cause))
+
+
+def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException) -> None:
+    supervision: Supervision = body.settings().supervision
+    directive = _directive(supervision, cause)
+    assert standing.failure is not None
+    was_running = standing.failure.was_running
+    if directive is Directive.RESUME and not was_running:
+        directive = Directive.RESTART  # there is nothing to go on with
+    why = ""
+    if directive is Directive.RESTART:
+        if standing.window is None:
+            standing.window = Window(supervision.max_restarts, supervision.within)
+        if not standing.window.admits(cell.loop.now()):
+            directive = supervision.on_limit
+            why = f"more than {supervision.max_restarts} restarts in {supervision.within:g} s: "
+    if directive is Directive.RESTART:
+        _restart(life, cell, body, standing, supervision, cause)
+    elif directive is Directive.RESUME:
+        report(cell, standing, "it goes on with the next message", 0.0)
+        _, standing.streak = next_delay(None, standing.streak, _ran(cell, standing), supervision.within, 0.5)
+        standing.quiet_time = supervision.within
+        _resume(life, body)
+    elif directive is Directive.ESCALATE:
+        _escalate(life, cell, body, standing, cause, why)
+    else:
+        _stop(life, cell, body, ExitReason.of(cause), f"{why}it is stopped")
+
+
+def _directive(supervision: Supervision, cause: BaseException) -> Directive:
+    """What the strategy says; one that cannot say hands the failure on, with a note of its own."""
+    try:
+        return directive_for(supervision, cause)
+    except BaseException as exc:
+        if ends_system(exc):
+            raise
+        add_note(cause, f"Greenroom: its `strategy` could not decide, so it is escalated: {in_words(exc)}")
+        return Directive.ESCALATE
+
+
+def _stop(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason, decision: str) -> None:
+    standing = standing_of(body)
+    report(cell, standing, decision, 0.0, always=True)
+    _leave_group(standing, body)
+    more = body.extra()
+    if more.ending is None:
+        more.ending = reason
+    life.order_stop(cell)
+
+
+def _restart(
+    life: Lifecycle, cell: Cell, body: Body, standing: Standing, supervision: Supervision, cause: BaseException
+) -> None:
+    now = cell.loop.now()
+    chance = life.port.random.random() if supervision.backoff is not None and supervision.backoff.jitter else 0.5
+    ran = _ran(cell, standing)
+    delay, standing.streak = next_delay(supervision.backoff, standing.streak, ran, supervision.within, chance)
+    standing.quiet_time = supervision.within
+    standing.due = now + delay
+    standing.comes_back = True
+    who = "" if supervision.scope is Scope.ONE_FOR_ONE else f" with its siblings ({supervision.scope.value})"
+    when = f"in {delay:.3g} s" if delay else "at once"
+    report(cell, standing, f"it is restarted{who} {when}", delay)
+    cell.hold()
+    join_group(life, body, supervision.scope, cause, standing.due)
+    cell.order(Leave(cause, standing.group))
+
+
+def _ran(cell: Cell, standing: Standing) -> float | None:
+    """How long the actor had run when it failed; None if it was not running, or nobody knows since when."""
+    if standing.failure is None or not standing.failure.was_running or standing.running_since is None:
+        return None
+    seconds: float = cell.loop.now() - standing.running_since
+    return seconds
+
+
+def _escalate(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException, why: str) -> None:
+    parent: Any = cell.ref._parent
+    above = "the system, which stops" if parent is None else f"its parent {parent}"
+    report(cell, standing, f"{why}it is escalated to {above}", 0.0, always=True)
+    _leave_group(standing, body)
+    add_note(cause, f"Greenroom: escalated by {cell.name()}")
+    standing.escalated = True
+    # How it will have ended, unless its parent is resumed and it with it.
+    body.extra().ending = ExitReason.of(cause)
+    cell.hold()
+    if life.loop.hooks.escalated is not None:
+        life.loop.hooks.escalated(cell.ref, cause)
+    if parent is None:
+        life.port.fail(cause)
+    else:
+        life.request_failure(parent._cell, cause, cell.ref)
+
+
+def _leave_group(standing: Standing, body: Body) -> None:
+    """It is not restarted with its siblings: those go on without it."""
+    if standing.group is not None:
+        standing.group.lose(body)
+
+
+def add_note(cause: BaseException, note: str) -> None:
+    """Say more about `cause`, once: the same exception may come by again."""
+    if note not in getattr(cause, "__notes__", ()):
+        cause.add_note(note)
+
+
+def _resume(life: Lifecycle, body: Body) -> None:
+    """Go on as before; those below that had escalated go on too. One whose start failed is started again."""
+    waiting = [body]
+    while waiting:
+        body = waiting.pop()
+        standing = standing_of(body)
+        standing.escalated = False
+        body.extra().ending = None
+        failure = standing.failure
+        if failure is not None and not failure.was_running:
+            body.cell.order(Leave(failure.cause))
+            continue
+        life.enter(body, RUNNING)
+        standing.running_since = body.cell.loop.now()
+        body.cell.release()
+        if body.family is not None:
+            waiting.extend(child for child in body.family.bodies() if _has_escalated(child))
+
+
+def _has_escalated(body: Body) -> bool:
+    return body.more is not None and body.more.standing is not None and body.more.standing.escalated

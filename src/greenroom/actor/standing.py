@@ -1,0 +1,149 @@
+"""How an actor stands with whoever decides about its failures: its restarts so far, and what is to come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from greenroom.exits import ExitKind, ExitReason
+from greenroom.policy.backoff import Streak
+from greenroom.policy.directives import OnRestart
+
+if TYPE_CHECKING:
+    from greenroom._core.cell import Cell
+    from greenroom.actor.body import Body
+    from greenroom.policy.intensity import Window
+
+__all__ = ["Failure", "Keeper", "Standing", "incarnation_of", "standing_of"]
+
+
+class Keeper(Protocol):
+    """Whoever looks after one actor instead of its `Supervision`: a supervisor, for its child.
+
+    Called in the middle of things, on the actor's own thread: what is to be done about it is done later.
+    """
+
+    def wants(self, kind: ExitKind) -> bool:
+        """Whether the actor is to rest after such an end, and be started again."""
+        ...
+
+    def rested(self, cell: Cell, reason: ExitReason) -> None:
+        """The actor has ended and let go of everything; it waits to be started again, or to be ended for good."""
+        ...
+
+    def running(self, cell: Cell) -> None:
+        """The actor is running, for the first time or again."""
+        ...
+
+    def gone(self, cell: Cell, reason: ExitReason) -> None:
+        """The actor has ended for good."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failure of an actor, as it is reported."""
+
+    cause: BaseException
+    doing: str
+    """What it did: `on Deposit`, `while it started`."""
+    message_type: str | None
+    handling_time: float
+    incarnation: int
+    was_running: bool
+    time: float
+
+
+class Standing:
+    """Made with an actor's first failure or restart, or when it is given a keeper."""
+
+    __slots__ = (
+        "alarm",
+        "at_once",
+        "cause",
+        "comes_back",
+        "due",
+        "escalated",
+        "failure",
+        "final",
+        "group",
+        "incarnation",
+        "keeper",
+        "kept",
+        "last_restart",
+        "log_period_began",
+        "logged",
+        "mailbox",
+        "not_logged",
+        "patience",
+        "quiet",
+        "quiet_time",
+        "reason",
+        "reported",
+        "restarts",
+        "resting",
+        "running_since",
+        "streak",
+        "window",
+    )
+
+    def __init__(self) -> None:
+        self.keeper: Keeper | None = None
+        # Seconds it may take to stop, if that is not the system's `stop_timeout`; inf for as long as it likes.
+        self.patience: float | None = None
+        # What becomes of its queue in a restart, if its keeper says so.
+        self.mailbox: OnRestart | None = None
+        # Whether its next end is for good, whatever its keeper would want.
+        self.final = False
+        self.incarnation = 1
+        self.restarts = 0
+        self.last_restart: float | None = None
+        # Since when the present incarnation runs; None for the first one.
+        self.running_since: float | None = None
+        self.window: Window | None = None
+        self.streak = Streak()
+        # How long it has to run without failing, before a failure is the first in a row again.
+        self.quiet_time = 0.0
+        # Whether its ending leads to a restart, and whether it is over and the restart is waited for.
+        self.comes_back = False
+        self.resting = False
+        self.escalated = False
+        # Why it is being restarted, whether that is because somebody asked for it, and when it is due.
+        self.cause: BaseException | None = None
+        self.reason: ExitReason | None = None
+        self.at_once = False
+        self.due: float | None = None
+        self.alarm: Any = None
+        # Those it is restarted with.
+        self.group: Any = None
+        # What its last incarnation wanted to be kept: its snapshot, and its receive timeout.
+        self.kept: Any = None
+        self.quiet: Any = None
+        # The last failure, and whether it has been reported.
+        self.failure: Failure | None = None
+        self.reported = True
+        self.log_period_began: float | None = None
+        self.logged = 0
+        self.not_logged = 0
+
+    def failures_in_a_row(self, now: float) -> int:
+        """How often it failed without having run for long enough in between."""
+        since = self.running_since
+        if since is not None and not self.resting and now - since >= max(self.quiet_time, self.streak.last_delay):
+            return 0
+        return self.streak.attempt
+
+
+def standing_of(body: Body) -> Standing:
+    """How the actor stands; made on first use."""
+    more = body.extra()
+    if more.standing is None:
+        more.standing = Standing()
+    standing: Standing = more.standing
+    return standing
+
+
+def incarnation_of(body: Body) -> int:
+    """How many times the actor has been made; while it rests between two, the number of the next."""
+    standing = None if body.more is None else body.more.standing
+    return 1 if standing is None else standing.incarnation + (1 if standing.resting else 0)

@@ -1,0 +1,1 @@
+"""Supervisors: actors that start, stop and restart their children, by the plans of `policy`."""

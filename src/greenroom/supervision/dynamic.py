@@ -1,0 +1,110 @@
+"""`DynamicSupervisor`: one template, many children, started and stopped as the program goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from greenroom.actor.address import Address
+from greenroom.actor.ask import Reply
+from greenroom.errors import ConfigError, TooManyChildren
+from greenroom.policy.backoff import Backoff
+from greenroom.policy.directives import AutoShutdown, Scope
+from greenroom.policy.plan import Child, GiveUp, plan, wants_restart
+from greenroom.policy.specs import ChildSpec, DynamicSpec
+from greenroom.supervision.keeping import Keeping, Operation
+from greenroom.supervision.requests import StartChild
+from greenroom.supervision.wards import Ward
+
+__all__ = ["DynamicSupervisor"]
+
+
+class DynamicSupervisor(Keeping):
+    """Makes all its children of one template: `StartChild(*args, **kwargs)` adds its arguments to the template's.
+
+    Each is restarted by itself, with the same arguments. One that has ended for good is forgotten.
+
+    >>> import asyncio
+    >>> from greenroom import Actor, ActorSystem, ChildSpec, DynamicSupervisor, StartChild
+    >>> class Session(Actor[str, str]):
+    ...     def __init__(self, user: str) -> None:
+    ...         self.user = user
+    ...     def receive(self, message: str) -> str:
+    ...         return f"{self.user}: {message}"
+    >>> async def main() -> str:
+    ...     async with ActorSystem() as system:
+    ...         sessions = system.spawn(DynamicSupervisor, ChildSpec("session", Session))
+    ...         ada = await sessions.ask(StartChild("ada"))
+    ...         return await ada.ask("hello")
+    >>> asyncio.run(main())
+    'ada: hello'
+    """
+
+    def __init__(self, spec: DynamicSpec | ChildSpec) -> None:
+        if isinstance(spec, ChildSpec):
+            spec = DynamicSpec(spec)
+        if not isinstance(spec, DynamicSpec):
+            raise ConfigError("spec", spec, "must be a DynamicSupervisor.spec(...) or a ChildSpec")
+        super().__init__(spec.intensity, spec.period, spec.backoff)
+        self._spec = spec
+
+    @staticmethod
+    def spec(
+        template: ChildSpec,
+        intensity: int | None = 3,
+        period: float = 5.0,
+        backoff: Backoff | None = None,
+        max_children: int | None = None,
+    ) -> DynamicSpec:
+        """What `spawn(DynamicSupervisor, ...)` takes, if the template alone does not say enough."""
+        return DynamicSpec(template, intensity, period, backoff, max_children)
+
+    def pre_start(self) -> None:
+        """Its children end one after the other, each in its own time."""
+        self.ctx.extra().orderly = True
+
+    def _name_of(self, ward: Ward) -> str | None:
+        return None  # they are called after their kind and their number
+
+    def _key_of(self, child: object) -> Any:
+        if isinstance(child, Address):
+            return child.id
+        if isinstance(child, str):
+            found: Any = self.ctx.system.actor(f"{self.ctx.self}/{child}")
+            return None if found is None else found.id
+        return None
+
+    def _add(self, request: StartChild, reply: Reply | None) -> Any:
+        limit = self._spec.max_children
+        if limit is not None and len(self._wards) >= limit:
+            raise TooManyChildren(self.ctx.self, limit)
+        template = self._spec.template
+        spec = template
+        if request.args or request.kwargs:
+            spec = replace(template, args=(*template.args, *request.args), kwargs={**template.kwargs, **request.kwargs})
+        ward = Ward(spec, None, self._hear)
+        return self._bring_up(ward, reply)
+
+    def _spawn(self, ward: Ward) -> None:
+        self._wards.pop(ward.key, None)
+        super()._spawn(ward)
+        ref: Any = ward.ref
+        ward.key = ref.id
+        self._wards[ward.key] = ward
+
+    def _settle(self, ward: Ward) -> Operation | None:
+        reason: Any = ward.reason
+        wants = wants_restart(ward.spec.restart, reason.kind)
+        within_limit = self._window.admits(self.ctx.now()) if wants else True
+        view = Child(ward.spec.name, ward.spec.restart)
+        actions = plan(Scope.ONE_FOR_ONE, AutoShutdown.NEVER, [view], 0, reason.kind, within_limit)
+        if any(isinstance(action, GiveUp) for action in actions):
+            return self._give_up(ward)
+        if wants:
+            self._restart_alone(ward)
+        else:
+            self._wards.pop(ward.key, None)
+        return None
+
+    def _has_ended(self, ward: Ward, never_up: bool) -> None:
+        self._wards.pop(ward.key, None)

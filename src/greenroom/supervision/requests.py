@@ -1,0 +1,113 @@
+"""What a supervisor can be asked, and what it answers.
+
+>>> StartChild("a", 1, size=3)
+StartChild('a', 1, size=3)
+>>> StopChild("worker")
+StopChild('worker')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from greenroom.actor.ref import ActorRef, Request
+from greenroom.actor.states import State
+
+__all__ = [
+    "ChildCounts",
+    "ChildInfo",
+    "CountChildren",
+    "DeleteChild",
+    "RestartChild",
+    "StartChild",
+    "StopChild",
+    "WhichChildren",
+]
+
+
+class StartChild(Request[ActorRef[Any, Any]]):
+    """Start another child: of a `Supervisor`, by its `ChildSpec`; of a `DynamicSupervisor`, with these arguments.
+
+    The answer is its ref, when it is running. What prevented its start is raised, and the child is then forgotten.
+    """
+
+    __slots__ = ("args", "kwargs")
+
+    def __init__(self, /, *args: Any, **kwargs: Any) -> None:
+        self.args = args
+        self.kwargs = kwargs
+
+    def __repr__(self) -> str:
+        given = [repr(one) for one in self.args] + [f"{name}={value!r}" for name, value in self.kwargs.items()]
+        return f"StartChild({', '.join(given)})"
+
+
+class _About:
+    """A request about one child, by its name or its ref."""
+
+    __slots__ = ("child",)
+
+    def __init__(self, child: str | ActorRef[Any, Any]) -> None:
+        self.child = child
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.child!r})"
+
+
+class StopChild(_About, Request[None]):
+    """End a child for good, and give up a restart that it waits for. A `Supervisor` keeps its spec."""
+
+    __slots__ = ()
+
+
+class RestartChild(_About, Request[ActorRef[Any, Any]]):
+    """Start a child that was stopped, or has finished: a new actor of the same name. The answer is its ref."""
+
+    __slots__ = ()
+
+
+class DeleteChild(_About, Request[None]):
+    """Forget the spec of a child that was stopped, or has finished."""
+
+    __slots__ = ()
+
+
+class WhichChildren(Request["list[ChildInfo]"]):
+    """Who they are, in the order they are started."""
+
+    __slots__ = ()
+
+
+class CountChildren(Request["ChildCounts"]):
+    """How many there are."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChildInfo:
+    """One child of a supervisor, at one moment. Times are of the system's clock."""
+
+    name: str
+    ref: ActorRef[Any, Any] | None
+    """None if it was stopped, or has finished."""
+    state: State
+    restarts: int
+    """How often its supervisor has started it again."""
+    last_restart: float | None
+    next_attempt: float | None
+    """When it will be started again, if it waits for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildCounts:
+    """The children of a supervisor, counted."""
+
+    specs: int
+    """All of them, stopped ones too."""
+    active: int
+    """Those that are running."""
+    restarting: int
+    supervisors: int
+    workers: int
