@@ -6,12 +6,12 @@ import logging
 import sys
 from contextlib import AbstractContextManager
 
+from examples.pipeline.aggregators import Sink, keep_running
 from examples.pipeline.gate import Gate
 from examples.pipeline.gauges import Gauges
-from examples.pipeline.messages import Close, Flush, GetTotals
-from examples.pipeline.stages import MAILBOXES, Aggregator, Sink
+from examples.pipeline.messages import MAILBOXES, Close, Flush, GetTotals, PowerCut
 from examples.pipeline.view import View, choose_view, follow, print_summary
-from greenroom import ActorRef, ActorSystem, Lane
+from greenroom import ActorRef, ActorSystem, Lane, Supervisor, WhichChildren
 
 AGGREGATORS = 64
 
@@ -22,11 +22,12 @@ async def run(seconds: float, shown_by: AbstractContextManager[View]) -> bool:
     async with ActorSystem("pipeline") as system:
         gauges = Gauges(system, MAILBOXES, seconds)
         sink = system.spawn(Sink, mailbox=MAILBOXES["Sink"])
-        aggregators = [system.spawn(Aggregator, sink, mailbox=MAILBOXES["Aggregator"]) for _ in range(AGGREGATORS)]
+        supervisor = system.spawn(Supervisor, keep_running(AGGREGATORS, sink))
+        aggregators = [child.ref for child in await supervisor.ask(WhichChildren()) if child.ref is not None]
         gate = system.spawn(Gate, aggregators)
         try:
             with shown_by as view:
-                await follow(run_dry_after(seconds, gate), gauges, view)
+                await follow(play(seconds, gate, gauges), gauges, view)
             for aggregator in aggregators:
                 await aggregator.ask(Flush())
             totals = await sink.ask(GetTotals())
@@ -36,9 +37,12 @@ async def run(seconds: float, shown_by: AbstractContextManager[View]) -> bool:
     return system.ledger().balanced
 
 
-async def run_dry_after(seconds: float, gate: ActorRef[Close, object]) -> None:
-    """Let it run for a while, then finish what has begun."""
-    await asyncio.sleep(seconds)
+async def play(seconds: float, gate: ActorRef[PowerCut | Close, object], gauges: Gauges) -> None:
+    """Let it run for a while, with a crash in the middle, then finish what has begun."""
+    await asyncio.sleep(seconds / 2)
+    gauges.await_crash(AGGREGATORS)
+    gate.tell(PowerCut(), lane=Lane.CONTROL)
+    await asyncio.sleep(seconds / 2)
     gate.tell(Close(), lane=Lane.CONTROL)
     await gate.terminated()
 

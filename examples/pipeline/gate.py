@@ -3,8 +3,9 @@
 from contextlib import suppress
 from typing import Any
 
-from examples.pipeline.messages import Close, Flush, GetTotals, Tick
-from examples.pipeline.stages import MAILBOXES, Records, Source
+from examples.pipeline.aggregators import Records
+from examples.pipeline.messages import MAILBOXES, Close, Flush, GetTotals, PowerCut, Tick
+from examples.pipeline.stages import Source
 from greenroom import Actor, ActorRef, AskTimeout, Behavior, Behaviors, Context, Lane, handles
 
 SOURCES = 1500
@@ -18,7 +19,7 @@ async def probe(ctx: Context, aggregator: Records) -> Behavior:
     return Behaviors.stopped
 
 
-class Gate(Actor[Tick | Close]):
+class Gate(Actor[Tick | PowerCut | Close]):
     """Lets in another source for each that has gone. Told to close, it waits for all of them, and ends."""
 
     def __init__(self, aggregators: list[Records]) -> None:
@@ -51,6 +52,12 @@ class Gate(Actor[Tick | Close]):
             aggregator.tell(Flush(), lane=Lane.CONTROL)  # overtakes all the records that are queued there
         self.ctx.spawn(probe).tell(self.random.choice(self.aggregators))
         self.random.choice(self.ctx.children).kill()  # somebody pulls a plug
+
+    @handles(PowerCut)
+    def pull_all_plugs(self, power_cut: PowerCut) -> None:
+        """The crash that the supervisor of the aggregators has to heal."""
+        for aggregator in self.aggregators:
+            aggregator.tell(power_cut, lane=Lane.CONTROL)
 
     @handles(Close)
     def close(self, _: Close) -> None:

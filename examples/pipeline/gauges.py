@@ -1,12 +1,14 @@
 """What can be read off the running pipeline, several times a second."""
 
 import random
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from examples.pipeline.aggregators import NoPower
 from greenroom import ActorRef, ActorSystem, ExitKind, ExitReason, Ledger, MailboxConfig
 
 LOOKED_AT = 32
@@ -27,6 +29,23 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True)
+class Crash:
+    """Many actors failed at once, and are being restarted."""
+
+    time: float
+    """Seconds from the beginning."""
+    actors: int
+    back: int
+    seconds: float
+    """From the crash until the last one was back, or until now."""
+
+    @property
+    def healed(self) -> bool:
+        """Whether all are running again."""
+        return self.back >= self.actors
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What all the gauges say at one moment."""
 
@@ -39,7 +58,9 @@ class Reading:
     running: int
     ended: Counter[ExitKind]
     depths: list[Depth]
+    restarts: int
     dead_letters: Mapping[str, int]
+    crash: Crash | None
 
     @property
     def lives(self) -> dict[str, int]:
@@ -47,8 +68,8 @@ class Reading:
         stopped = self.ended[ExitKind.NORMAL] + self.ended[ExitKind.SHUTDOWN]
         failed = self.ended[ExitKind.FAIL] + self.ended[ExitKind.PANIC]
         return {
-            "spawned": self.running + self.ended.total(),
             "running": self.running,
+            "restarts": self.restarts,
             "stopped": stopped,
             "failed": failed,
             "killed": self.ended[ExitKind.KILLED],
@@ -67,6 +88,8 @@ class Gauges:
         self._mailboxes = mailboxes
         self._seconds = seconds
         self._ended: Counter[ExitKind] = Counter()
+        self._restarts = 0
+        self._crash: Crash | None = None
         self._began = self._last = time.monotonic()
         self._handled = 0
         self._rate = 0.0
@@ -76,6 +99,17 @@ class Gauges:
         """An observer's hook: called for every actor that ends."""
         self._ended[reason.kind] += 1
 
+    def actor_restarted(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+        """An observer's hook: called for every actor that was made afresh."""
+        self._restarts += 1
+        if self._crash is not None and isinstance(cause, NoPower):
+            now = time.monotonic() - self._began
+            self._crash = replace(self._crash, back=self._crash.back + 1, seconds=now - self._crash.time)
+
+    def await_crash(self, actors: int) -> None:
+        """From now on, count how many of those that crash are back."""
+        self._crash = Crash(time.monotonic() - self._began, actors, 0, 0.0)
+
     def read(self) -> Reading:
         """What they say now."""
         ledger, now, refs = self._system.ledger(), time.monotonic(), self._system.actors()
@@ -84,7 +118,7 @@ class Gauges:
             self._handled, self._last = ledger.handled, now
         stages: defaultdict[str, list[ActorRef[Any, Any]]] = defaultdict(list)
         for ref in refs:
-            stages[ref.name.partition("$")[0]].append(ref)  # nobody named them, so they are called Parser$17
+            stages[re.split("[$-]", ref.name)[0]].append(ref)  # nobody named them, so they are called Parser$17
         return Reading(
             elapsed=now - self._began,
             seconds=self._seconds,
@@ -93,7 +127,9 @@ class Gauges:
             running=len(refs),
             ended=self._ended.copy(),
             depths=[self._read_depth(name, stages[name], box.capacity) for name, box in self._mailboxes.items()],
+            restarts=self._restarts,
             dead_letters=self._system.dead_letters.by_reason,
+            crash=self._crash,
         )
 
     def _read_depth(self, stage: str, refs: list[ActorRef[Any, Any]], capacity: int) -> Depth:

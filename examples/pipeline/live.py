@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from examples.pipeline.gauges import Depth, Reading
-from examples.pipeline.view import BUILD
+from examples.pipeline.view import BUILD, describe
 from greenroom import Ledger
 
 COLUMNS, LINES = 80, 24
@@ -98,6 +98,8 @@ def grid(shape: str, rows: Iterable[Sequence[RenderableType]]) -> Table:
 
 def headline(now: Reading) -> Table:
     what = Text.assemble((" Greenroom", "bold cyan"), f"  {now.running:,} actors on one thread, {BUILD}")
+    if now.crash is not None and now.elapsed - now.crash.time < 4.0:
+        what = Text(f" {describe(now.crash)}", style="bold green" if now.crash.healed else "bold red")
     return grid("=>", [(what, Text("Ctrl-C ends it early ", style="dim"))])
 
 

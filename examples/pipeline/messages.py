@@ -9,11 +9,18 @@ Totals(sales=3, cents=703)
 from random import Random
 from typing import NamedTuple
 
-from greenroom import Request
+from greenroom import MailboxConfig, Request
 
 PRODUCTS: tuple[str, ...] = ("apples", "bread", "candles", "dates", "eggs", "figs", "grapes", "honey")
 LINES_PER_REMARK = 1000
 LINES_PER_ACCIDENT = 10_000
+# How much may wait at each stage.
+MAILBOXES = {
+    "Source": MailboxConfig(capacity=4),
+    "Parser": MailboxConfig(capacity=16),
+    "Aggregator": MailboxConfig(capacity=512),
+    "Sink": MailboxConfig(capacity=1024),
+}
 
 
 class Sale(NamedTuple):
@@ -49,6 +56,10 @@ class GetTotals(Request[Totals]):
 
 class Flush:
     """Hand on what you have added up, and begin again."""
+
+
+class PowerCut:
+    """Fail: somebody has pulled the plug."""
 
 
 class Tick:

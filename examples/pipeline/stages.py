@@ -1,4 +1,4 @@
-"""The stages of the pipeline.
+"""The stages of the pipeline that the tills have for themselves; the others are in `aggregators`.
 
     Source ── lines ──> Parser ── records ──> Aggregator ── totals ──> Sink
 
@@ -9,73 +9,15 @@ mailbox, so the slowest sets the pace.
 import math
 from typing import Any
 
-from examples.pipeline.messages import (
-    PRODUCTS,
-    Close,
-    Flush,
-    GetTotals,
-    Remark,
-    Sale,
-    Tick,
-    Totals,
-    make_line,
-    parse,
-)
-from greenroom import Actor, ActorRef, MailboxConfig, handles
+from examples.pipeline.aggregators import Records
+from examples.pipeline.messages import MAILBOXES, Close, Tick, make_line, parse
+from greenroom import Actor, ActorRef, Supervision, handles
 
 LINES_AT_ONCE = 16
-MAILBOXES = {
-    "Source": MailboxConfig(capacity=4),
-    "Parser": MailboxConfig(capacity=16),
-    "Aggregator": MailboxConfig(capacity=512),
-    "Sink": MailboxConfig(capacity=1024),
-}
-
-# What aggregators are to those who send to them.
-Records = ActorRef[Sale | Remark | Flush | GetTotals, Any]
-
-
-class Sink(Actor[Totals | GetTotals, Totals]):
-    """Adds up what the aggregators hand on."""
-
-    totals = Totals()
-
-    def receive(self, message: Totals | GetTotals) -> Totals:
-        """Take in some totals, or just tell them all."""
-        if isinstance(message, Totals):
-            self.totals += message
-        return self.totals
-
-
-class Aggregator(Actor[Sale | Remark | Flush | GetTotals]):
-    """Adds up the sales of some shops. None of its methods handles a `Remark`: that is a dead letter."""
-
-    def __init__(self, sink: ActorRef[Totals, Any]) -> None:
-        self.sink = sink
-        self.sales = 0
-        self.cents = dict.fromkeys(PRODUCTS, 0)
-
-    @handles(Sale)
-    def add(self, sale: Sale) -> None:
-        """Count a sale."""
-        self.sales += 1
-        self.cents[sale.product] += sale.cents
-
-    @handles(GetTotals)
-    def totals(self, _: object) -> Totals:
-        """Answer an ask."""
-        return Totals(self.sales, sum(self.cents.values()))
-
-    @handles(Flush)
-    async def flush(self, _: Flush) -> None:
-        """Hand the totals on, and begin again at nothing."""
-        totals = self.totals(None)
-        self.sales, self.cents = 0, dict.fromkeys(PRODUCTS, 0)
-        await self.sink.send(totals)
 
 
 class Parser(Actor[str]):
-    """Reads lines. On a torn one it fails and is stopped; what it had queued then are dead letters."""
+    """Reads lines. On a torn one it fails; it is restarted at once, and goes on with the next."""
 
     def __init__(self, aggregators: list[Records]) -> None:
         self.aggregators = aggregators
@@ -102,7 +44,8 @@ class Source(Actor[Tick | Close]):
 
     def spawn_parser(self) -> None:
         """Get a parser, and be told when it ends."""
-        self.parser = self.ctx.spawn(Parser, self.aggregators, mailbox=MAILBOXES["Parser"])
+        at_once = Supervision(backoff=None)
+        self.parser = self.ctx.spawn(Parser, self.aggregators, mailbox=MAILBOXES["Parser"], supervision=at_once)
         self.ctx.watch(self.parser)
 
     @handles(Tick)
@@ -125,7 +68,7 @@ class Source(Actor[Tick | Close]):
         self.parser.stop(after_queued=True)
 
     def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
-        """The parser has ended: because it failed, or because all is done."""
+        """The parser has ended: because it failed too often, was killed, or because all is done."""
         if self.lines_left:
             self.spawn_parser()
         else:

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Protocol
 
 import greenroom
-from examples.pipeline.gauges import Gauges, Reading
+from examples.pipeline.gauges import Crash, Gauges, Reading
 from examples.pipeline.messages import Totals
 from greenroom import ActorSystem, Ledger
 
@@ -33,13 +33,26 @@ class PlainView:
 
     interval = 1.0
 
+    def __init__(self) -> None:
+        self._crash_told = False
+
     def show(self, reading: Reading) -> None:
         """Print the line."""
+        if reading.crash is not None and reading.crash.healed and not self._crash_told:
+            self._crash_told = True
+            print(describe(reading.crash), flush=True)
         print(
             f"{reading.elapsed:3.0f} s {reading.rate:>9,.0f} messages/s {reading.running:>6,} actors "
             f"{reading.ledger.queued:>7,} queued {sum(reading.dead_letters.values()):>7,} dead letters",
             flush=True,
         )
+
+
+def describe(crash: Crash) -> str:
+    """A crash in one line."""
+    if not crash.healed:
+        return f"Crash: {crash.actors - crash.back} of {crash.actors} aggregators are down, their supervisor is at it"
+    return f"Healed: all {crash.actors} aggregators crashed, and were back {crash.seconds:.1f} s later with their sums"
 
 
 def choose_view(plain: bool) -> AbstractContextManager[View]:
@@ -78,6 +91,8 @@ def print_summary(system: ActorSystem, last: Reading, totals: Totals | None) -> 
     for one, other in zip_longest(left, right, fillvalue=""):
         print(f"  {one:<40}{other}".rstrip())
     print()
+    if last.crash is not None:
+        print(describe(last.crash) + ".")
     if totals is not None:
         print(f"{totals.sales:,} sales, worth {totals.cents / 100:,.2f}, have arrived in the sink.")
     if report is not None:

@@ -107,7 +107,7 @@ def test_the_live_view_fits_the_terminal(columns: int, lines: int) -> None:
         "Parser",
         "Aggregator",
         "Sink",
-        "spawned",
+        "restarts",
         "killed",
         "in hand",
         "Dead letters",
