@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import ActorSystem, SystemConfig
+from greenroom import ActorSystem, Directive, Supervision, SystemConfig
 from greenroom.testing import assert_ledger_balanced
 
 DEADLINE = 20.0
@@ -46,7 +46,12 @@ class Play:
         return asyncio.new_event_loop()
 
     def __call__(self, program: Program, *, root: Any = None, **config: Any) -> ActorSystem:
-        """Run `program(system)` to its end, shut the system down, and check what always holds; the stopped system."""
+        """Run `program(system)` to its end, shut the system down, and check what always holds; the stopped system.
+
+        Actors that fail are stopped, for most tests are about one life; one about restarts says
+        `supervision=Supervision()`.
+        """
+        config.setdefault("supervision", Supervision(Directive.STOP))
 
         async def main() -> None:
             async with asyncio.timeout(DEADLINE):

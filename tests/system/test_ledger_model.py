@@ -19,6 +19,7 @@ from greenroom import (
     Asked,
     Behaviors,
     Context,
+    Directive,
     Drain,
     Lane,
     Ledger,
@@ -26,6 +27,7 @@ from greenroom import (
     MailboxFull,
     ManualClock,
     Overflow,
+    Supervision,
     SystemConfig,
 )
 from greenroom.errors import GreenroomError
@@ -252,7 +254,9 @@ def test_random_programs_balance_at_every_rest(program: list[tuple[Any, ...]]) -
     async def main() -> None:
         clock = ManualClock()
         async with asyncio.timeout(DEADLINE):
-            async with ActorSystem(config=SystemConfig(clock=clock, dead_letters=5)) as system:
+            async with ActorSystem(
+                config=SystemConfig(clock=clock, dead_letters=5, supervision=Supervision(Directive.STOP))
+            ) as system:
                 world = World(system)
                 for kind in KINDS:
                     world.spawn(kind, 0, 0)

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import Actor, ActorRef, ActorSystem, Behavior, Behaviors, Context, State, SystemFailed, props
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    Behavior,
+    Behaviors,
+    Context,
+    Directive,
+    State,
+    Supervision,
+    SystemConfig,
+    SystemFailed,
+    props,
+)
 from greenroom.errors import NameTaken, NotAnActor
 from greenroom.exits import ExitKind
 from greenroom.testing import assert_ledger_balanced
@@ -170,7 +183,7 @@ def broken_handler(ctx: Context, message: Any) -> Behavior:
 @pytest.mark.parametrize("root", [BrokenConstructor, BrokenStart, BrokenHandler, broken_handler])
 def test_the_failure_of_the_root_is_the_failure_of_the_system(play: Play, root: Any) -> None:  # M14
     async def main() -> None:
-        system = ActorSystem("demo", root=root)
+        system = ActorSystem("demo", config=SystemConfig(supervision=Supervision(Directive.STOP)), root=root)
         other = system.spawn(Root)
 
         async def block() -> None:

@@ -1,0 +1,377 @@
+"""One log record for every failure: who failed, on what, after how long, why, and what is done about it (M7, J10)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    Backoff,
+    Behaviors,
+    Context,
+    Directive,
+    ManualClock,
+    Scope,
+    Supervision,
+)
+from greenroom.actor.reports import LOG_PERIOD, LOGGED_PER_PERIOD
+from tests.conformance.watchers import BAD
+from tests.system.eyes import HandClock
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+Ref = ActorRef[Any, Any]
+Caplog = pytest.LogCaptureFixture
+RESUME = Supervision(Directive.RESUME)
+
+
+class Deposit:
+    """A message on which `Account` fails."""
+
+    def __init__(self, cause: BaseException = BAD, act: Callable[[], object] = lambda: None) -> None:
+        self.cause = cause
+        self.act = act
+
+
+class Account(Actor[Any, Any]):
+    def receive(self, message: Any) -> Any:
+        if isinstance(message, Deposit):
+            message.act()
+            raise message.cause
+        return message(self.ctx) if callable(message) else message
+
+
+class AsyncAccount(Account):
+    async def receive(self, message: Any) -> Any:
+        await asyncio.sleep(0)
+        return super().receive(message)
+
+
+def failures(caplog: Caplog) -> list[Any]:
+    """The records of failures so far."""
+    return [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("kind", [Account, AsyncAccount])
+def test_a_failure_is_one_record_with_all_there_is_to_know(play: Play, kind: Any, caplog: Caplog) -> None:
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(kind, name="bank")
+        ref = system.spawn(kind, name="account", parent=parent)
+        await ref.ask("hello")
+        ref.tell(Deposit(ValueError("not enough")))
+        await ref.terminated()
+
+    play(program)
+    (record,) = failures(caplog)
+    assert record.name == "greenroom"
+    assert (record.actor, record.incarnation, record.message_type) == ("/bank/account", 1, "Deposit")
+    assert 0.0 <= record.handling_time < 10.0
+    assert isinstance(record.decision, str)
+    assert record.acts_in == 0.0
+    assert record.exc_info[1].args == ("not enough",)
+    text = record.getMessage()
+    for part in ("/bank/account", "Deposit", "ValueError: not enough", record.decision):
+        assert part in text
+
+
+DECISIONS: dict[str, tuple[Supervision, float, str]] = {
+    "stop": (Supervision(Directive.STOP), 0.0, "stopped"),
+    "resume": (RESUME, 0.0, "goes on"),
+    "restart": (Supervision(), 0.01, "restarted in 0.01 s"),
+    "restart later": (Supervision(backoff=Backoff(min=2.5, max=9.0)), 2.5, "restarted in 2.5 s"),
+    "restart at once": (Supervision(backoff=None), 0.0, "restarted at once"),
+    "restart all": (Supervision(scope=Scope.ONE_FOR_ALL), 0.01, "siblings"),
+    "escalate": (Supervision(Directive.ESCALATE), 0.0, "escalated to its parent /parent"),
+    "limit": (Supervision(max_restarts=0), 0.0, "stopped"),
+    "limit escalates": (Supervision(max_restarts=0, on_limit=Directive.ESCALATE), 0.0, "escalated"),
+    "by the exception": (Supervision(lambda exc: Directive.RESUME), 0.0, "goes on"),
+}
+
+
+@pytest.mark.parametrize("case", DECISIONS)
+@pytest.mark.parametrize("start", [False, True])
+def test_the_record_says_what_was_decided_and_when_it_acts(  # M7
+    play: Play, case: str, start: bool, caplog: Caplog
+) -> None:
+    class Unable(Account):
+        def pre_start(self) -> None:
+            raise BAD
+
+    supervision, acts_in, words = DECISIONS[case]
+    if start and "goes on" in words:  # there is nothing to go on with
+        acts_in, words = 0.01, "restarted"
+
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(Account, name="parent")
+        ref = system.spawn(Unable if start else Account, name="ref", parent=parent, supervision=supervision)
+        ref.tell(Deposit())
+        await system.settle()
+        record, *others = (one for one in failures(caplog) if one.actor == "/parent/ref")
+        assert bool(others) is (start and case == "restart at once")  # which then fails again
+        assert record.acts_in == pytest.approx(acts_in)
+        assert words in record.decision
+        assert record.decision in record.getMessage()
+        if "limit" in case:
+            assert "more than 0 restarts in 1 s" in record.getMessage()
+        if start:
+            assert record.message_type is None
+            assert "start" in record.getMessage()
+
+    play(program, clock=ManualClock())
+
+
+def test_the_record_says_in_which_life_it_was(play: Play, caplog: Caplog) -> None:  # restarts are seen
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Account)
+        ref.tell(Deposit())
+        await system.settle()
+        ref.restart()
+        ref.tell(Deposit())
+        await system.settle()
+
+    play(program, supervision=Supervision(backoff=None))
+    assert [record.incarnation for record in failures(caplog)] == [1, 3]
+    assert "3" in failures(caplog)[1].getMessage()
+
+
+def test_an_escalation_is_one_record_for_each_actor_it_concerns(play: Play, caplog: Caplog) -> None:  # case 41
+    async def program(system: ActorSystem) -> None:
+        grand = system.spawn(Account, name="grand")
+        parent = system.spawn(Account, name="parent", parent=grand, supervision=Supervision(Directive.ESCALATE))
+        child = system.spawn(Account, name="child", parent=parent)
+        child.tell(Deposit())
+        await grand.terminated()
+
+    play(program)
+    records = failures(caplog)
+    assert [record.actor for record in records] == ["/grand/parent/child", "/grand/parent", "/grand"]
+    assert [record.message_type for record in records] == ["Deposit", None, None]
+    assert "/grand/parent/child escalated" in records[1].getMessage()
+    assert "/grand/parent escalated" in records[2].getMessage()
+    assert "it is stopped" in records[2].decision
+    assert all(record.exc_info[1] is BAD for record in records)
+
+
+# -- how long it took
+
+
+def test_the_handling_time_is_that_of_the_message_alone(play: Play, caplog: Caplog) -> None:
+    clock = HandClock()
+
+    def work(seconds: float) -> Callable[..., None]:
+        def act(*_: Any) -> None:
+            clock.time += seconds
+
+        return act
+
+    async def program(system: ActorSystem) -> None:
+        refs = [system.spawn(Account), system.spawn(Account)]
+        for ref in refs:
+            ref.tell(work(5.0))
+            ref.tell(Deposit(act=work(1.5)))
+            ref.tell(work(3.0))
+            ref.tell(Deposit(act=work(0.25)))
+        await system.settle()
+
+    play(program, clock=clock, max_tick_time=1000.0, supervision=RESUME)
+    records = failures(caplog)
+    for path in {record.actor for record in records}:
+        first, second = (record for record in records if record.actor == path)
+        assert (first.handling_time, second.handling_time) == (pytest.approx(1.5), pytest.approx(0.25))
+        assert "1.5 s" in first.getMessage()
+        assert "250 ms" in second.getMessage()
+    assert len(records) == 4
+
+
+def test_the_handling_time_of_an_async_handler_is_from_its_beginning_to_its_failure(play: Play, caplog: Caplog) -> None:
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        gates = [asyncio.Event() for _ in range(3)]
+
+        async def slow(ctx: Context, message: int) -> None:
+            for gate in gates[: message + 1]:
+                await gate.wait()
+            raise BAD
+
+        refs = [system.spawn(slow) for _ in gates]
+        for number, ref in enumerate(refs):
+            ref.tell(number)
+        for gate in gates:
+            await clock.advance(2.0)
+            gate.set()
+        await system.settle()
+
+    play(program, clock=clock)
+    assert [record.handling_time for record in failures(caplog)] == [2.0, 4.0, 6.0]
+
+
+@pytest.mark.parametrize("hook", ["pre_start", "post_start"])
+def test_a_start_that_took_long_says_so(play: Play, hook: str, caplog: Caplog) -> None:
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        gate = asyncio.Event()
+
+        async def act(self: Any) -> None:
+            await gate.wait()
+            raise BAD
+
+        ref = system.spawn(type("Slow", (Account,), {hook: act}), name="slow")
+        await clock.advance(3.0)
+        gate.set()
+        await ref.terminated()
+
+    play(program, clock=clock)
+    (record,) = failures(caplog)
+    assert (record.handling_time, record.message_type) == (3.0, None)
+    assert "/slow failed while it started" in record.getMessage()
+
+
+# -- what it failed on
+
+
+def watch_somebody(ctx: Context) -> None:
+    ctx.watch(ctx.system.spawn(lambda ctx, message: Behaviors.stopped))
+    ctx.system.actors()[-1].stop()
+
+
+def link_to_somebody(ctx: Context) -> None:
+    peer = ctx.system.spawn(Account, name="peer")
+    ctx.link(peer)
+    peer.kill()
+
+
+async def boom() -> None:
+    raise BAD
+
+
+def raise_bad(*_: Any) -> Any:
+    raise BAD
+
+
+OCCASIONS: dict[str, tuple[Any, str]] = {
+    "told to fail": (lambda ctx: ctx.self.fail(BAD), "told to"),
+    "Behaviors.failed": (lambda ctx: Behaviors.failed(BAD), "function"),
+    "a pact": (watch_somebody, "Terminated"),
+    "a link": (link_to_somebody, "/peer"),
+    "a timer": (lambda ctx: ctx.send_after(0.0, ctx.self, Deposit()) and None, "Deposit"),
+    "a pipe": (lambda ctx: ctx.pipe_to_self(boom()) and None, "BAD"),
+    "a behavior": (lambda ctx: ctx.become(lambda ctx, message: raise_bad()), "str"),
+}
+
+
+@pytest.mark.parametrize("occasion", OCCASIONS)
+def test_whatever_the_occasion_there_is_one_record(play: Play, occasion: str, caplog: Caplog) -> None:
+    act, words = OCCASIONS[occasion]
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Account, name="one")
+        ref.tell(act)
+        ref.tell("and then")
+        reason = await ref.terminated()
+        (record,) = failures(caplog)
+        assert record.actor == "/one"
+        assert record.exc_info[1] is reason.cause
+        if words != "BAD":
+            assert words in record.getMessage()
+
+    play(program)
+
+
+class Hooked(Account):
+    async def pre_stop(self) -> None:
+        raise KeyError("farewell")
+
+    def post_stop(self) -> None:
+        raise KeyError("farewell")
+
+    def pre_restart(self, cause: BaseException | None) -> None:
+        raise KeyError("farewell")
+
+
+@pytest.mark.parametrize("hook", ["pre_stop", "post_stop"])
+def test_a_hook_that_fails_at_the_end_is_named(play: Play, hook: str, caplog: Caplog) -> None:  # M3, case 58
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Hooked, name="hooked")
+        await ref.started()
+        ref.stop()
+        await ref.terminated()
+
+    play(program)
+    assert len(failures(caplog)) == 2
+    (record,) = (one for one in failures(caplog) if hook in one.getMessage())
+    assert "/hooked" in record.getMessage()
+    assert isinstance(record.exc_info[1], KeyError)
+
+
+def test_a_pre_restart_that_fails_is_named_and_does_not_end_the_actor(play: Play, caplog: Caplog) -> None:  # case 48
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Hooked, name="hooked")
+        ref.tell(Deposit())
+        assert await ref.ask("still here") == "still here"
+        (record,) = (one for one in failures(caplog) if "pre_restart" in one.getMessage())
+        assert "/hooked" in record.getMessage()
+        assert "ends" not in record.getMessage()
+
+    play(program, supervision=Supervision(backoff=None))
+
+
+# -- not too many
+
+
+def test_an_actor_that_fails_again_and_again_does_not_fill_the_log(play: Play, caplog: Caplog) -> None:
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        ref, other = system.spawn(Account), system.spawn(Account)
+        for _ in range(LOGGED_PER_PERIOD + 7):
+            ref.tell(Deposit())
+            await system.settle()
+        assert len(failures(caplog)) == LOGGED_PER_PERIOD
+        assert all(record.not_logged == 0 for record in failures(caplog))
+        other.tell(Deposit())  # which is another actor's affair
+        await system.settle()
+        assert failures(caplog)[-1].actor == other.path
+        caplog.clear()
+        await clock.advance(LOG_PERIOD - 0.125)
+        ref.tell(Deposit())
+        await system.settle()
+        assert failures(caplog) == []
+        await clock.advance(0.125)
+        for _ in range(LOGGED_PER_PERIOD + 1):
+            ref.tell(Deposit())
+        await system.settle()
+        first, *others = failures(caplog)
+        assert len(others) == LOGGED_PER_PERIOD - 1
+        assert first.not_logged == 8
+        assert "8 failures before this one were not logged" in first.getMessage()
+        assert [record.not_logged for record in others] == [0] * len(others)
+
+    play(program, clock=clock, supervision=RESUME)
+
+
+@pytest.mark.parametrize("last", [Directive.STOP, Directive.ESCALATE])
+def test_what_ends_an_actor_or_goes_further_up_is_always_told(play: Play, last: Directive, caplog: Caplog) -> None:
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(Account)
+        supervision = Supervision(max_restarts=20, within=60.0, backoff=None, on_limit=last)
+        ref = system.spawn(Account, parent=parent, supervision=supervision)
+        for _ in range(21):
+            ref.tell(Deposit())
+        await ref.terminated()
+        records = [record for record in failures(caplog) if record.actor == ref.path]
+        assert len(records) == LOGGED_PER_PERIOD + 1
+        assert records[-1].not_logged == 20 - LOGGED_PER_PERIOD
+        assert records[-1].incarnation == 21
+        assert "more than 20 restarts in 60 s" in records[-1].getMessage()
+
+    play(program, clock=ManualClock())

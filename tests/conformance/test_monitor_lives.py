@@ -1,0 +1,308 @@
+"""Monitors and the lives of both sides: restarts, ends, what is left, what cannot be (E11, M8, 014, 017)."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import (
+    ActorSystem,
+    ActorTerminated,
+    ChildSpec,
+    Context,
+    Directive,
+    ExitKind,
+    ExitReason,
+    ManualClock,
+    OnRestart,
+    State,
+    StopChild,
+    Supervision,
+    Supervisor,
+)
+from greenroom.errors import WrongLoop
+from tests.conformance.bonded import AT_ONCE, ENDS, SLOWLY, AsyncDoer, Busy, downs, monitor_all, raising
+from tests.conformance.watchers import BAD, Doer, Plain, Ref, end
+from tests.system.mortals import ours
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """A log that is kept would hold what it was told of."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_no_down_comes_while_the_monitored_actor_restarts(play: Play) -> None:  # case 17
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        log: list[Any] = []
+        target, holder = system.spawn(Doer, supervision=SLOWLY), system.spawn(Doer, log)
+        (mref,) = await holder.ask(monitor_all(target))
+        for _ in range(3):
+            target.tell(raising(BAD))
+            await system.settle()
+            assert (target.state, log) == (State.RESTARTING, [])
+            await clock.advance(1.0)
+            target.restart()
+            await system.settle()
+            assert (target.state, log) == (State.RUNNING, [])
+        target.tell(raising(BAD))  # the fourth in a minute
+        await target.terminated()
+        await system.settle()
+        assert downs(log) == [(mref, target, ExitReason(ExitKind.FAIL, BAD))]
+
+    play(program, clock=clock)
+
+
+def test_a_monitor_is_told_of_an_actor_that_ends_while_it_waits_to_restart(play: Play) -> None:  # 014, 015
+    async def program(system: ActorSystem) -> None:
+        log: list[Any] = []
+        target, holder = system.spawn(Doer, supervision=SLOWLY), system.spawn(Doer, log)
+        await holder.ask(monitor_all(target))
+        target.fail(BAD)
+        await system.settle()
+        await holder.ask(monitor_all(target))  # nor is one that waits an ended one
+        await system.settle()
+        assert log == []
+        target.kill()
+        await target.terminated()
+        await system.settle()
+        assert [down.reason.kind for down in log] == [ExitKind.KILLED] * 2
+
+    play(program, clock=ManualClock())
+
+
+def test_a_supervisors_child_is_down_when_it_is_stopped_for_good(play: Play) -> None:  # case 17, 016
+    async def program(system: ActorSystem) -> None:
+        log: list[Any] = []
+        supervisor = system.spawn(Supervisor, Supervisor.spec([ChildSpec("worker", Doer)], intensity=10))
+        await supervisor.started()
+        child = system.actor("/" + supervisor.name + "/worker")
+        assert child is not None
+        holder = system.spawn(Doer, log)
+        (mref,) = await holder.ask(monitor_all(child))
+        for bring_about in ENDS.values():
+            bring_about(child)
+            await system.settle()
+        assert child.is_alive
+        assert log == []
+        await supervisor.ask(StopChild("worker"))
+        await system.settle()
+        assert [(down.mref, down.reason.kind) for down in log] == [(mref, ExitKind.SHUTDOWN)]
+
+    play(program)
+
+
+@pytest.mark.parametrize("when", ["before", "queued", "resting"])
+@pytest.mark.parametrize("policy", list(OnRestart))
+def test_the_monitors_of_an_actor_stay_when_it_restarts(play: Play, when: str, policy: OnRestart) -> None:  # 014
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        log: list[Any] = []
+        target = system.spawn(Plain)
+        supervision = Supervision(backoff=SLOWLY.backoff, mailbox=policy)
+        holder = system.spawn(AsyncDoer, log, supervision=supervision)
+        (mref,) = await holder.ask(monitor_all(target))
+        if when == "queued":
+            with pytest.raises(ValueError, match="bad"):
+                async with Busy(system, holder, raising(BAD)):
+                    await end(target)
+            await system.settle()
+        else:
+            holder.fail(BAD)
+            await system.settle()
+        assert (holder.state, log) == (State.RESTARTING, [])
+        if when == "resting":
+            await end(target)
+        await clock.advance(1.0)
+        assert holder.state is State.RUNNING
+        if when == "before":
+            await end(target)
+            await system.settle()
+        assert [down.mref for down in log] == [mref]
+
+    play(program, clock=clock)
+
+
+def test_the_new_incarnation_can_give_up_what_the_old_one_monitored(play: Play) -> None:  # 014
+    async def program(system: ActorSystem) -> None:
+        log: list[Any] = []
+        target, holder = system.spawn(Plain), system.spawn(Doer, log, supervision=AT_ONCE)
+        (mref,) = await holder.ask(monitor_all(target))
+        holder.fail(BAD)
+        await system.settle()
+        await holder.ask(lambda ctx: ctx.demonitor(mref))
+        await end(target)
+        await system.settle()
+        assert log == []
+
+    play(program)
+
+
+# -- what cannot be
+
+
+@pytest.mark.parametrize("what", ["somebody", None, 7])
+def test_only_refs_can_be_monitored(play: Play, what: Any) -> None:  # J9
+    async def program(system: ActorSystem) -> None:
+        holder = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
+        with pytest.raises(TypeError):
+            await holder.ask(lambda ctx: ctx.monitor(what))
+
+    play(program)
+
+
+def test_nobody_monitors_an_actor_of_another_system(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        async with ActorSystem("other") as other:
+            stranger = other.spawn(Plain)
+            log: list[Any] = []
+            holder = system.spawn(Doer, log, supervision=Supervision(Directive.RESUME))
+            with pytest.raises(WrongLoop):
+                await holder.ask(monitor_all(stranger))
+            await end(stranger)
+            with pytest.raises(WrongLoop):
+                await holder.ask(monitor_all(stranger))
+            await system.settle()
+            assert log == []
+
+    play(program)
+
+
+def test_an_actor_that_has_ended_monitors_nobody(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        target, holder = system.spawn(Plain), system.spawn(Doer)
+        ctx: Context = await holder.ask(lambda ctx: ctx)
+        mref = ctx.monitor(target)
+        await end(holder)
+        with pytest.raises(ActorTerminated):
+            ctx.monitor(target)
+        ctx.demonitor(mref)
+        await end(target)
+        await system.settle()
+
+    play(program)
+
+
+def test_an_actor_that_monitors_itself_ends_in_peace(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        log: list[Any] = []
+        holder = system.spawn(Doer, log)
+        await holder.ask(lambda ctx: ctx.monitor(ctx.self))
+        await end(holder)
+        await system.settle()
+        assert log == []
+        assert system.dead_letters.count == 0
+
+    play(program)
+
+
+@pytest.mark.parametrize("what", ["somebody", None, 7])
+def test_only_monitors_can_be_given_up(play: Play, what: Any) -> None:  # J9
+    async def program(system: ActorSystem) -> None:
+        target = system.spawn(Plain)
+        holder = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
+        with pytest.raises(TypeError):
+            await holder.ask(lambda ctx: ctx.demonitor(what))
+        await holder.ask(monitor_all(target))
+        with pytest.raises(TypeError):
+            await holder.ask(lambda ctx: ctx.demonitor(what))
+
+    play(program)
+
+
+# -- nothing is left
+
+
+def grown(before: Counter[str]) -> Counter[str]:
+    """What there is more of than `before`, by type."""
+    gc.collect()
+    return ours() - before
+
+
+def link_and_unlink(ctx: Context, ref: Ref) -> None:
+    ctx.link(ref)
+    ctx.unlink(ref)
+
+
+Use = Callable[[Context, Ref], Any]
+USES: dict[str, Use] = {
+    "monitor": lambda ctx, ref: ctx.monitor(ref),
+    "monitored many times": lambda ctx, ref: [ctx.monitor(ref) for _ in range(10)] and None,
+    "given up": lambda ctx, ref: ctx.demonitor(ctx.monitor(ref)),
+    "given up unflushed": lambda ctx, ref: ctx.demonitor(ctx.monitor(ref), flush=False),
+    "link": lambda ctx, ref: ctx.link(ref),
+    "unlinked": link_and_unlink,
+    "watch": lambda ctx, ref: ctx.watch(ref, "gone"),
+}
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("use", USES)
+def test_nothing_is_left_with_the_target_when_its_holders_have_ended(play: Play, use: str, how: str) -> None:  # M8
+    async def program(system: ActorSystem) -> None:
+        target = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
+
+        async def come_and_go(count: int) -> None:
+            holders = [system.spawn(Doer) for _ in range(count)]
+            for holder in holders:
+                await holder.ask(lambda ctx: USES[use](ctx, target) and None)
+            for holder in holders:
+                ENDS[how](holder)
+                await holder.terminated()
+            await system.settle()
+
+        await come_and_go(3)  # what is made once is made now
+        gc.collect()
+        before = ours()
+        await come_and_go(20)
+        assert grown(before) == Counter()
+        assert target.is_alive
+
+    play(program, dead_letters=0)
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("use", USES)
+def test_nothing_is_left_with_the_holder_when_its_targets_have_ended(play: Play, use: str, how: str) -> None:  # M8
+    class Forgetful(Doer):
+        def receive(self, message: Any) -> Any:
+            return message(self.ctx) if callable(message) else None
+
+    async def program(system: ActorSystem) -> None:
+        holder = system.spawn(Forgetful, supervision=Supervision(Directive.RESUME))
+
+        async def come_and_go(count: int, already_dead: bool) -> None:
+            targets = [system.spawn(Plain) for _ in range(count)]
+            for target in targets:
+                if already_dead:
+                    ENDS[how](target)
+                    await target.terminated()
+                await holder.ask(lambda ctx, target=target: USES[use](ctx, target) and None)
+                ENDS[how](target)
+            await system.settle()
+
+        await come_and_go(3, False)
+        await come_and_go(3, True)
+        gc.collect()
+        before = ours()
+        await come_and_go(20, False)
+        await come_and_go(20, True)
+        assert grown(before) == Counter()
+        assert holder.is_alive
+
+    play(program, dead_letters=0)

@@ -1,0 +1,280 @@
+"""Restarts in trouble: hooks that raise, and ends that come in the middle of a restart (M3, M6; cases 48, 58, 59)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import (
+    ActorSystem,
+    ActorTerminated,
+    ExitKind,
+    ManualClock,
+    State,
+    SystemFailed,
+)
+from greenroom.testing import TestProbe, assert_ledger_balanced
+from tests.conformance.askers import outcome
+from tests.conformance.incarnations import (
+    AT_ONCE,
+    BORN_AGAIN,
+    AsyncPhoenix,
+    Book,
+    Gate,
+    Phoenix,
+    Ref,
+    assert_legal,
+    every_phoenix,
+    runs,
+    slow,
+    soon,
+)
+from tests.conformance.lives import Plain, assert_is_a_life, ended, raises
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+
+class Panic(BaseException):
+    """No exception that anybody should catch."""
+
+
+BAD = ValueError("on purpose")
+ERRORS = [ValueError, StopAsyncIteration, asyncio.CancelledError, Panic, GeneratorExit]
+every_error = pytest.mark.parametrize("error", ERRORS)
+LEAVING = ["pre_restart 1", "snapshot 1", "post_stop 1"]
+COMING = ["init 2", "pre_start 2", "restore 2", "post_restart 2", "post_start 2"]
+
+
+@every_phoenix
+@every_error
+@pytest.mark.parametrize("hook", LEAVING)
+def test_a_hook_that_raises_while_it_leaves_is_logged_and_the_restart_goes_on(
+    play: Play, kind: Any, hook: str, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:  # case 48, M3, M6
+    book = Book(**{hook: raises(error("in a hook"))})
+
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        ref = system.spawn(kind, book)
+        await probe.watch(ref)
+        child = await ref.ask(lambda me: me.ctx.spawn(Plain))
+        book.take()
+        ref.tell(BAD)
+        assert await soon(system, ref.ask("next")) == "next"
+        born = [line for line in BORN_AGAIN if line != "restore 2" or hook != "snapshot 1"]
+        assert book.take() == [*LEAVING, *born]
+        assert not child.is_alive
+        assert_legal(ref.history)
+        await probe.expect_no_message()
+
+    with caplog.at_level(logging.WARNING, logger="greenroom"):
+        play(program, supervision=AT_ONCE, history=True)
+    assert any(hook.split()[0] in record.getMessage() for record in caplog.records)
+
+
+@every_phoenix
+@every_error
+@pytest.mark.parametrize("hook", COMING)
+def test_a_hook_that_raises_while_it_starts_again_is_a_failed_start_and_is_tried_again(
+    play: Play, kind: Any, hook: str, error: type[BaseException]
+) -> None:  # M6, M7: failed starts count as restarts
+    clock = ManualClock()
+    cause = error("in a hook")
+    book = Book(**{hook: raises(cause)})
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(kind, book, supervision=slow(1.0, max_restarts=2, within=100.0))
+        await ref.ask("hello")
+        ref.tell(BAD)
+        ref.tell("queued")
+        book.take()
+        await clock.advance(1.0)
+        gone = [] if hook == "init 2" else ["post_stop 2"]
+        assert book.take() == [*LEAVING, *COMING[: COMING.index(hook) + 1], *gone]
+        assert ref.state is State.RESTARTING
+        assert book.heard == ["hello"]
+        await clock.advance(1.0)
+        log = book.take()
+        # Whatever was kept is gone when its restore has failed; it may be otherwise when another hook has.
+        assert [line for line in log if line != "restore 3"] == [
+            "init 3",
+            "pre_start 3",
+            "post_restart 3",
+            "post_start 3",
+        ]
+        assert hook != "restore 2" or "restore 3" not in log
+        assert book.heard == ["hello", "queued"]
+        ref.tell(BAD)  # the third that counts
+        assert (await ended(system, ref)).cause is BAD
+        assert_is_a_life(ref.history)
+
+    play(program, clock=clock, history=True)
+
+
+@every_phoenix
+@every_error
+@pytest.mark.parametrize("hook", ["init 1", "pre_start 1", "post_start 1"])
+def test_a_first_start_that_fails_is_tried_again(
+    play: Play, kind: Any, hook: str, error: type[BaseException]
+) -> None:  # M6: was never RUNNING, the supervisor decides
+    cause = error("in a hook")
+    book = Book(**{hook: raises(cause)})
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(kind, book)
+        asked = ref.ask("hello")
+        with pytest.raises((error, RuntimeError)):
+            await ref.started()
+        assert await asked == "hello"
+        await ref.started()
+        assert "pre_restart 1" not in book.log
+        assert "snapshot 1" not in book.log
+        assert book.log.count("post_stop 1") == (0 if hook == "init 1" else 1)
+        assert book.log[-3:] == ["pre_start 2", "post_restart 2", "post_start 2"]
+        assert State.RUNNING not in ref.history[: ref.history.index(State.FAILED)]
+        assert_legal(ref.history)
+
+    play(program, supervision=AT_ONCE, history=True)
+
+
+@every_phoenix
+@pytest.mark.parametrize("hook", ["init", "pre_start", "restore", "post_restart", "post_start"])
+def test_one_that_never_starts_again_ends_at_the_limit_and_is_told_once(play: Play, kind: Any, hook: str) -> None:
+    # case 58, M7
+    clock = ManualClock()
+    cause = LookupError("in a hook")
+    book = Book()
+
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        ref = system.spawn(kind, book, name="one", supervision=slow(0.5, max_restarts=3, within=100.0))
+        await probe.watch(ref)
+        await ref.ask("hello")
+        book.acts[hook] = raises(cause)
+        ref.tell(BAD)
+        asked = ref.ask("queued", timeout=None)
+        await clock.advance(10.0)
+        if hook == "restore":  # that is not tried twice
+            assert await asked == "queued"
+            return
+        reason = await ended(system, ref)
+        assert reason.cause is cause
+        assert book.lives == 4
+        assert (await probe.expect_terminated(ref)).cause is cause
+        await probe.expect_no_message()
+        assert isinstance(await outcome(asked), ActorTerminated)
+        with pytest.raises(LookupError):
+            await ref.started()
+        assert system.actor("/one") is None
+        assert system.spawn(Plain, name="one").path == "/one"
+        assert_is_a_life(ref.history)
+
+    play(program, clock=clock, history=True)
+
+
+@every_phoenix
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("hook", ["receive", *LEAVING, *COMING])
+def test_what_ends_programs_ends_the_system_in_the_middle_of_a_restart(
+    play: Play, kind: Any, hook: str, error: type[BaseException]
+) -> None:  # decision 015: a failure that stops the system is not restarted
+    cause = error("on purpose")
+    book = Book(**{hook: raises(cause)})
+    refs: list[Ref] = []
+
+    async def program(system: ActorSystem) -> None:
+        refs.append(system.spawn(kind, book))
+        refs[0].tell(cause if hook == "receive" else BAD)
+        await system.stopped()
+
+    with pytest.raises(SystemFailed) as caught:
+        play(program, supervision=AT_ONCE, history=True)
+    assert caught.value.__cause__ is cause
+    assert play.raised == []
+    assert play.system is not None
+    assert play.system.report is not None
+    assert (play.system.report.terminated, play.system.report.forced) == (1, ())
+    assert_ledger_balanced(play.system)
+    assert_is_a_life(refs[0].history)
+
+
+@every_phoenix
+@pytest.mark.parametrize("hook", ["pre_restart", "post_stop"])
+def test_a_system_that_is_ending_starts_nobody_again(play: Play, kind: Any, hook: str) -> None:
+    # decision 015: a shutdown ends a waiting restart
+    book = Book(**{hook: lambda me: me.ctx.system.fail(LookupError("of the system"))})
+
+    async def program(system: ActorSystem) -> None:
+        system.spawn(kind, book).tell(BAD)
+        await system.stopped()
+
+    with pytest.raises(SystemFailed):
+        play(program, supervision=AT_ONCE)
+    assert book.lives == 1
+
+
+ENDS = ["stop", "kill", "parent", "shutdown"]
+every_end = pytest.mark.parametrize("how", ENDS)
+KINDS = {"stop": ExitKind.NORMAL, "kill": ExitKind.KILLED}
+
+
+@pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
+@pytest.mark.parametrize("hook", LEAVING)
+def test_a_hook_of_the_old_instance_that_hangs_does_not_hold_up_its_successor(
+    play: Play, hook: str, stubborn: bool
+) -> None:  # M3, M6: a hook never strands an actor
+    clock = ManualClock()
+    book = Book()
+
+    async def program(system: ActorSystem) -> None:
+        gate = Gate(stubborn)
+        book.acts[hook] = gate.wait
+        ref = system.spawn(AsyncPhoenix, book)
+        child = await ref.ask(lambda me: me.ctx.spawn(Plain))
+        ref.tell(BAD)
+        ref.tell("queued")
+        await clock.advance(2.5)
+        assert ref.state is State.RESTARTING
+        assert book.heard == []
+        await clock.advance(10.0)
+        assert gate.cancelled >= 1
+        assert runs(ref)
+        assert book.heard == ["queued"]
+        assert book.lives == 2
+        assert not child.is_alive
+        assert_legal(ref.history)
+        gate.opened.set()
+        await clock.advance(0.0)
+        assert book.heard == ["queued"]
+
+    play(program, clock=clock, history=True, stop_timeout=3.0, supervision=AT_ONCE)
+
+
+@pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
+def test_a_child_that_does_not_stop_is_forced_and_the_restart_goes_on(play: Play, stubborn: bool) -> None:  # M5, M6
+    clock = ManualClock()
+    book = Book()
+
+    async def program(system: ActorSystem) -> None:
+        gate = Gate(stubborn)
+        ref = system.spawn(Phoenix, book, name="one")
+        child = await ref.ask(lambda me: me.ctx.spawn(AsyncPhoenix, Book(), name="deaf"))
+        child.tell(gate.wait)
+        await clock.advance(0.0)
+        ref.tell(BAD)
+        ref.tell("queued")
+        await clock.advance(2.5)
+        assert book.lives == 1
+        await clock.advance(10.0)
+        assert not child.is_alive
+        assert gate.cancelled >= 1
+        assert book.heard == ["queued"]
+        gate.opened.set()
+
+    system = play(program, clock=clock, stop_timeout=3.0, supervision=AT_ONCE)
+    assert system.report is not None
+    assert system.report.forced == ("/one/deaf",)
