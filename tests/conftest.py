@@ -32,6 +32,8 @@ class Play:
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
+        # What a test of endurance raises.
+        self.deadline = DEADLINE
         # What a callback raised into asyncio; a test that means it to takes it out of here.
         self.raised: list[dict[str, Any]] = []
         # The system of the last run, for a look at how it ended.
@@ -54,7 +56,7 @@ class Play:
         config.setdefault("supervision", Supervision(Directive.STOP))
 
         async def main() -> None:
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(self.deadline):
                 self.system = ActorSystem("test", config=SystemConfig(**config), root=root)
                 async with self.system:
                     await program(self.system)

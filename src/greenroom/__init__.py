@@ -12,6 +12,7 @@ The house, from the ground up (a file imports only from floors below its own):
   cluster, observe, testing     many machines, many eyes, many trials
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from greenroom._core.build import COMPILED
@@ -59,24 +60,25 @@ from greenroom.lanes import Lane, MailboxConfig, Overflow
 from greenroom.ledger import Ledger
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.directives import AutoShutdown, Directive, OnRestart, Restart, Scope, Shutdown
-from greenroom.policy.specs import ChildSpec, Supervision, SupervisorSpec
-from greenroom.supervision.dynamic import DynamicSupervisor
-from greenroom.supervision.requests import (
-    ChildCounts,
-    ChildInfo,
-    CountChildren,
-    DeleteChild,
-    RestartChild,
-    StartChild,
-    StopChild,
-    WhichChildren,
-)
-from greenroom.supervision.supervisor import Supervisor
+from greenroom.policy.specs import Supervision
 from greenroom.system.config import SystemConfig
 from greenroom.system.observers import Observer
 from greenroom.system.system import ActorSystem
 
 if TYPE_CHECKING:
+    from greenroom.policy.children import ChildSpec, DynamicSpec, SupervisorSpec
+    from greenroom.supervision.dynamic import DynamicSupervisor
+    from greenroom.supervision.requests import (
+        ChildCounts,
+        ChildInfo,
+        CountChildren,
+        DeleteChild,
+        RestartChild,
+        StartChild,
+        StopChild,
+        WhichChildren,
+    )
+    from greenroom.supervision.supervisor import Supervisor
     from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
 
 __all__ = [
@@ -107,6 +109,7 @@ __all__ = [
     "Directive",
     "Down",
     "Drain",
+    "DynamicSpec",
     "DynamicSupervisor",
     "Exit",
     "ExitKind",
@@ -159,10 +162,28 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> object:
-    """Names that few programs use, and that take a while to import."""
-    if name in ("ActorSnapshot", "SystemSnapshot"):
-        from greenroom.system import snapshot
+_LATER = {
+    "ActorSnapshot": "system.snapshot",
+    "SystemSnapshot": "system.snapshot",
+    "ChildSpec": "policy.children",
+    "DynamicSpec": "policy.children",
+    "SupervisorSpec": "policy.children",
+    "DynamicSupervisor": "supervision.dynamic",
+    "Supervisor": "supervision.supervisor",
+    "ChildCounts": "supervision.requests",
+    "ChildInfo": "supervision.requests",
+    "CountChildren": "supervision.requests",
+    "DeleteChild": "supervision.requests",
+    "RestartChild": "supervision.requests",
+    "StartChild": "supervision.requests",
+    "StopChild": "supervision.requests",
+    "WhichChildren": "supervision.requests",
+}
+"""Names that not every program uses, and the modules they come from: importing those takes a while (P17)."""
 
-        return getattr(snapshot, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return found

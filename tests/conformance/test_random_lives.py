@@ -18,6 +18,7 @@ from greenroom import (
     ActorRef,
     ActorSystem,
     Behaviors,
+    Directive,
     Drain,
     ExitKind,
     ExitReason,
@@ -26,6 +27,7 @@ from greenroom import (
     MailboxFull,
     Overflow,
     State,
+    Supervision,
     SystemConfig,
 )
 from greenroom.errors import GreenroomError
@@ -289,7 +291,9 @@ async def act_out(world: World, operations: list[tuple[Any, ...]], settled: bool
 
 async def live(operations: list[tuple[Any, ...]], settled: bool) -> World:
     # With time enough for every tick, what happens when is the same in every run.
-    config = SystemConfig(history=True, stop_timeout=60.0, max_actors=200, max_tick_time=60.0)
+    config = SystemConfig(
+        history=True, stop_timeout=60.0, max_actors=200, max_tick_time=60.0, supervision=Supervision(Directive.STOP)
+    )
     system = ActorSystem(config=config)
     world = World(system)
     system.observers.add(world)

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, ActorTerminated, Behaviors, Context, ExitKind, SystemFailed
+from greenroom import (
+    Actor,
+    ActorSystem,
+    ActorTerminated,
+    Behaviors,
+    Context,
+    Directive,
+    ExitKind,
+    Supervision,
+    SystemConfig,
+    SystemFailed,
+)
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.lives import Hooked, Plain, PlainAsync, assert_ended_once, raises
 
@@ -96,7 +107,7 @@ def test_run_blocks_until_the_system_has_stopped_and_raises_its_failure() -> Non
     ended.run()
     assert_ended_once(ended, 1)
 
-    failed = ActorSystem(root=Plain)
+    failed = ActorSystem(root=Plain, config=SystemConfig(supervision=Supervision(Directive.STOP)))
     assert failed.root is not None
     failed.root.tell(raises(ValueError("on purpose")))
     with pytest.raises(SystemFailed, match="on purpose"):

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greenroom import Actor, ActorRef, ActorSystem, Context, ExitKind, ManualClock, State, SystemConfig
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    Context,
+    Directive,
+    ExitKind,
+    ManualClock,
+    State,
+    Supervision,
+    SystemConfig,
+)
 from greenroom.errors import GreenroomError
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.lives import Hooked, HookedAsync, Plain, ended
@@ -119,7 +130,7 @@ def test_any_tree_ends_from_its_leaves_up(tree: list[Any], node: Any, how: str) 
 
     async def main() -> None:
         async with asyncio.timeout(20.0), ActorSystem() as system:
-            ref = system.spawn(node, tree, log)
+            ref = system.spawn(node, tree, log, supervision=Supervision(Directive.STOP))
             end(ref, how)  # its descendants may not even exist yet
             await ended(system, ref)
             assert system.actors() == []

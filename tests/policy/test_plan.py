@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greenroom.exits import ExitKind
-from greenroom.policy.directives import AutoShutdown, Directive, Restart, Scope
+from greenroom.policy.directives import AutoShutdown, Directive, Restart, Scope, group_of
 from greenroom.policy.plan import (
     Action,
     Child,
@@ -20,8 +20,6 @@ from greenroom.policy.plan import (
     ShutDown,
     Start,
     Stop,
-    directive_for,
-    group_of,
     plan,
     wants_restart,
 )
@@ -394,7 +392,7 @@ def test_a_child_that_stays_away_changes_nothing_for_the_others(exit_: Exit) -> 
 def test_a_directive_is_the_answer_to_every_failure(directive: Directive) -> None:  # M7
     supervision = Supervision(directive)
     for cause in (ValueError(), KeyError(), GeneratorExit()):
-        assert directive_for(supervision, cause) is directive
+        assert supervision.directive_for(cause) is directive
 
 
 def by_type(cause: BaseException) -> Directive:
@@ -414,7 +412,7 @@ def by_type(cause: BaseException) -> Directive:
     ],
 )
 def test_a_function_chooses_by_the_exception(cause: BaseException, directive: Directive) -> None:  # M7
-    assert directive_for(Supervision(by_type), cause) is directive
+    assert Supervision(by_type).directive_for(cause) is directive
 
 
 def test_a_function_is_given_the_very_exception() -> None:  # M7
@@ -425,7 +423,7 @@ def test_a_function_is_given_the_very_exception() -> None:  # M7
         return Directive.STOP
 
     cause = ValueError("bad")
-    directive_for(Supervision(note), cause)
+    Supervision(note).directive_for(cause)
     assert len(given_) == 1
     assert given_[0] is cause
 
@@ -436,7 +434,7 @@ def test_a_function_that_returns_no_directive_is_a_type_error_that_names_it(said
         return said
 
     with pytest.raises(TypeError, match="decide") as caught:
-        directive_for(Supervision(decide), ValueError())  # type: ignore[arg-type]
+        Supervision(decide).directive_for(ValueError())  # type: ignore[arg-type]
     assert repr(said) in str(caught.value)
 
 
@@ -445,4 +443,4 @@ def test_what_a_function_raises_is_not_hidden() -> None:
         raise ZeroDivisionError from cause
 
     with pytest.raises(ZeroDivisionError):
-        directive_for(Supervision(decide), ValueError())
+        Supervision(decide).directive_for(ValueError())

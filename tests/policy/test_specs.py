@@ -15,8 +15,9 @@ import pytest
 from greenroom.errors import ConfigError, InvalidName
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff
+from greenroom.policy.children import ChildSpec, DynamicSpec, SupervisorSpec
 from greenroom.policy.directives import AutoShutdown, Directive, OnRestart, Restart, Scope, Shutdown
-from greenroom.policy.specs import ChildSpec, DynamicSpec, Supervision, SupervisorSpec
+from greenroom.policy.specs import Supervision
 
 Settings = dict[str, Any]
 

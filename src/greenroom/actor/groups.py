@@ -18,8 +18,7 @@ from greenroom.actor.body import Body
 from greenroom.actor.restarting import Leave, forget_alarm, start_again
 from greenroom.actor.standing import standing_of
 from greenroom.actor.states import State
-from greenroom.policy.directives import Scope
-from greenroom.policy.plan import group_of
+from greenroom.policy.directives import Scope, group_of
 
 if TYPE_CHECKING:
     from greenroom.actor.lifecycle import Lifecycle

@@ -20,8 +20,7 @@ from greenroom.errors import in_words
 from greenroom.exits import ExitReason, ends_system
 from greenroom.policy.backoff import next_delay
 from greenroom.policy.directives import Directive, Scope
-from greenroom.policy.intensity import Window
-from greenroom.policy.plan import directive_for
+from greenroom.policy.intensity import Window, elapsed
 from greenroom.policy.specs import Supervision
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: 
 def _directive(supervision: Supervision, cause: BaseException) -> Directive:
     """What the strategy says; one that cannot say hands the failure on, with a note of its own."""
     try:
-        return directive_for(supervision, cause)
+        return supervision.directive_for(cause)
     except BaseException as exc:
         if ends_system(exc):
             raise
@@ -170,8 +169,7 @@ def _ran(cell: Cell, standing: Standing) -> float | None:
     """How long the actor had run when it failed; None if it was not running, or nobody knows since when."""
     if standing.failure is None or not standing.failure.was_running or standing.running_since is None:
         return None
-    seconds: float = cell.loop.now() - standing.running_since
-    return seconds
+    return elapsed(standing.running_since, cell.loop.now())
 
 
 def _escalate(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException, why: str) -> None:

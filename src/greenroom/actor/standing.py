@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.policy.backoff import Streak
 from greenroom.policy.directives import OnRestart
+from greenroom.policy.intensity import elapsed
 
 if TYPE_CHECKING:
     from greenroom._core.cell import Cell
@@ -129,7 +130,11 @@ class Standing:
     def failures_in_a_row(self, now: float) -> int:
         """How often it failed without having run for long enough in between."""
         since = self.running_since
-        if since is not None and not self.resting and now - since >= max(self.quiet_time, self.streak.last_delay):
+        if (
+            since is not None
+            and not self.resting
+            and elapsed(since, now) >= max(self.quiet_time, self.streak.last_delay)
+        ):
             return 0
         return self.streak.attempt
 

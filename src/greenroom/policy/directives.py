@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["AutoShutdown", "Directive", "OnRestart", "Restart", "Scope", "Shutdown"]
+__all__ = ["AutoShutdown", "Directive", "OnRestart", "Restart", "Scope", "Shutdown", "group_of"]
 
 
 class Directive(Enum):
@@ -72,3 +72,10 @@ class AutoShutdown(Enum):
     """When one of them has ended by itself."""
     ALL = "all"
     """When the last of them has."""
+
+
+def group_of(scope: Scope, count: int, failed: int) -> range:
+    """Which of `count` siblings, in the order they were started, are restarted when number `failed` fails."""
+    if scope is Scope.ONE_FOR_ONE:
+        return range(failed, failed + 1)
+    return range(0 if scope is Scope.ONE_FOR_ALL else failed, count)

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["Window"]
+__all__ = ["Window", "elapsed"]
+
+
+def elapsed(since: float, now: float) -> float:
+    """Seconds from one moment to another, to the nanosecond: what is less is noise of the arithmetic.
+
+    >>> elapsed(3.44, 4.44), 4.44 - 3.44
+    (1.0, 1.0000000000000004)
+    """
+    return round(now - since, 9)
 
 
 class Window:
@@ -32,7 +41,7 @@ class Window:
         if self.limit is None:
             return True
         moments = self._moments
-        while moments and now - moments[0] > self.within:
+        while moments and elapsed(moments[0], now) > self.within:
             moments.popleft()
         moments.append(now)
         if len(moments) <= self.limit:

@@ -1,6 +1,6 @@
 """What to do about an exit: decided here, carried out above.
 
-A decision is about one actor with a `Supervision`; a plan is the ordered actions of a `Supervisor`.
+A plan is the ordered actions of a `Supervisor`.
 
 >>> children = [Child("a", Restart.PERMANENT), Child("b", Restart.TRANSIENT), Child("c", Restart.TEMPORARY)]
 >>> plan(Scope.ONE_FOR_ALL, AutoShutdown.NEVER, children, 0, ExitKind.FAIL)
@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greenroom.exits import ExitKind
-from greenroom.policy.directives import AutoShutdown, Directive, Restart, Scope
-from greenroom.policy.specs import Supervision
+from greenroom.policy.directives import AutoShutdown, Restart, Scope, group_of
 
 __all__ = [
     "Action",
@@ -24,8 +23,6 @@ __all__ = [
     "ShutDown",
     "Start",
     "Stop",
-    "directive_for",
-    "group_of",
     "plan",
     "wants_restart",
 ]
@@ -36,23 +33,6 @@ _ORDERLY = frozenset({ExitKind.NORMAL, ExitKind.SHUTDOWN})
 def wants_restart(restart: Restart, kind: ExitKind) -> bool:
     """Whether a child comes back after such an end."""
     return restart is Restart.PERMANENT or (restart is Restart.TRANSIENT and kind not in _ORDERLY)
-
-
-def directive_for(supervision: Supervision, cause: BaseException) -> Directive:
-    """What the strategy says of `cause`."""
-    if isinstance(supervision.strategy, Directive):
-        return supervision.strategy
-    said = supervision.strategy(cause)
-    if not isinstance(said, Directive):
-        raise TypeError(f"the strategy {supervision.strategy!r} returned {said!r}, which is no Directive")
-    return said
-
-
-def group_of(scope: Scope, count: int, failed: int) -> range:
-    """Which of `count` siblings, in the order they were started, are restarted when number `failed` fails."""
-    if scope is Scope.ONE_FOR_ONE:
-        return range(failed, failed + 1)
-    return range(0 if scope is Scope.ONE_FOR_ALL else failed, count)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from greenroom.errors import ActorTerminated, NoSuchChild, RestartLimit, Unhandl
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff, next_delay
-from greenroom.policy.intensity import Window
+from greenroom.policy.intensity import Window, elapsed
 from greenroom.supervision.requests import ChildCounts, CountChildren, StartChild, StopChild, WhichChildren
 from greenroom.supervision.wards import (
     ENDING,
@@ -43,7 +43,7 @@ from greenroom.supervision.wards import (
 
 if TYPE_CHECKING:
     from greenroom.actor.ask import Reply
-    from greenroom.policy.specs import ChildSpec
+    from greenroom.policy.children import ChildSpec
 
 __all__ = ["LATER", "Keeping", "Operation", "when"]
 
@@ -364,7 +364,7 @@ class Keeping(Actor[Any, Any]):
         failure = standing.failure
         since = standing.running_since
         was_up = failure is None or failure.was_running
-        ran = self.ctx.now() - since if since is not None and was_up else None
+        ran = elapsed(since, self.ctx.now()) if since is not None and was_up else None
         delay, standing.streak = next_delay(backoff, standing.streak, ran, self._period, chance)
         standing.quiet_time = self._period
         return delay

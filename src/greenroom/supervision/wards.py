@@ -12,9 +12,9 @@ from greenroom.actor.reports import Doing
 from greenroom.actor.standing import Standing, standing_of
 from greenroom.actor.states import State
 from greenroom.exits import ExitKind, ExitReason
+from greenroom.policy.children import ChildSpec
 from greenroom.policy.directives import OnRestart
 from greenroom.policy.plan import wants_restart
-from greenroom.policy.specs import ChildSpec
 from greenroom.supervision.requests import ChildInfo
 
 if TYPE_CHECKING:

@@ -1,0 +1,139 @@
+"""What users say about the children of supervisors, checked when they say it.
+
+>>> ChildSpec("db", dict, significant=True)
+Traceback (most recent call last):
+    ...
+greenroom.errors.ConfigError: significant=True: a permanent child never ends by itself: make it transient or temporary
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from greenroom.errors import ConfigError, InvalidName
+from greenroom.lanes import MailboxConfig
+from greenroom.policy.backoff import Backoff
+from greenroom.policy.directives import AutoShutdown, OnRestart, Restart, Scope, Shutdown
+from greenroom.policy.specs import require_backoff, require_limit, require_one_of, require_period
+
+__all__ = ["ChildSpec", "DynamicSpec", "SupervisorSpec"]
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """How a `Supervisor` makes a child, and when it makes it again.
+
+    `shutdown` is how long the child may take to stop: seconds, or one of `Shutdown`. `mailbox` is the mailbox it is
+    spawned with (a `MailboxConfig`), or what becomes of its queue in a restart (an `OnRestart`). A `backoff` of its own
+    goes over the supervisor's.
+    """
+
+    name: str
+    factory: Any
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    restart: Restart = Restart.PERMANENT
+    shutdown: float | Shutdown = 5.0
+    backoff: Backoff | None = None
+    mailbox: MailboxConfig | OnRestart | None = None
+    significant: bool = False
+
+    def __post_init__(self) -> None:
+        given: Any = self.name
+        if not isinstance(given, str) or not given or "/" in given or "$" in given:
+            raise InvalidName(given)
+        _require_several("args", self.args, "must be a tuple of the factory's arguments")
+        object.__setattr__(self, "args", tuple(self.args))
+        if not isinstance(self.kwargs, Mapping):
+            raise ConfigError("kwargs", self.kwargs, "must be a mapping of the factory's keyword arguments")
+        object.__setattr__(self, "kwargs", dict(self.kwargs))
+        require_one_of("restart", self.restart, Restart)
+        if not isinstance(self.shutdown, Shutdown):
+            require_period("shutdown", self.shutdown, " or one of Shutdown")
+        require_backoff(self.backoff)
+        if self.mailbox is not None and not isinstance(self.mailbox, MailboxConfig | OnRestart):
+            raise ConfigError("mailbox", self.mailbox, "must be a MailboxConfig or an OnRestart")
+        if not isinstance(self.significant, bool):
+            raise ConfigError("significant", self.significant, "must be True or False")
+        if self.significant and self.restart is Restart.PERMANENT:
+            raise ConfigError(
+                "significant", True, "a permanent child never ends by itself: make it transient or temporary"
+            )
+
+    @property
+    def patience(self) -> float:
+        """Seconds it may take to stop."""
+        if isinstance(self.shutdown, Shutdown):
+            return inf if self.shutdown is Shutdown.INFINITY else 0.0
+        return self.shutdown
+
+
+@dataclass(frozen=True)
+class SupervisorSpec:
+    """The children of a `Supervisor`, in the order they are started, and how it looks after them.
+
+    More than `intensity` restarts in `period` seconds are too many: the supervisor stops its children and fails.
+    """
+
+    children: tuple[ChildSpec, ...] = ()
+    scope: Scope = Scope.ONE_FOR_ONE
+    intensity: int | None = 3
+    period: float = 5.0
+    auto_shutdown: AutoShutdown = AutoShutdown.NEVER
+    backoff: Backoff | None = None
+    """How long restarts wait; None for not at all."""
+
+    def __post_init__(self) -> None:
+        _require_several("children", self.children, "must be a list of ChildSpec")
+        object.__setattr__(self, "children", tuple(self.children))
+        require_one_of("scope", self.scope, Scope)
+        require_limit("intensity", self.intensity)
+        require_period("period", self.period)
+        require_one_of("auto_shutdown", self.auto_shutdown, AutoShutdown)
+        require_backoff(self.backoff)
+        names: set[str] = set()
+        for child in self.children:
+            self.require_fit(child)
+            if child.name in names:
+                raise ConfigError("children", child.name, "two children have this name")
+            names.add(child.name)
+
+    def require_fit(self, child: object) -> ChildSpec:
+        """The same, if it can be a child of this supervisor."""
+        if not isinstance(child, ChildSpec):
+            raise ConfigError("children", child, "must be a ChildSpec")
+        if child.significant and self.auto_shutdown is AutoShutdown.NEVER:
+            raise ConfigError(
+                "significant", True, f"{child.name!r} is significant for nothing: auto_shutdown must be ANY or ALL"
+            )
+        return child
+
+
+@dataclass(frozen=True)
+class DynamicSpec:
+    """What a `DynamicSupervisor` makes all its children of."""
+
+    template: ChildSpec
+    intensity: int | None = 3
+    period: float = 5.0
+    backoff: Backoff | None = None
+    max_children: int | None = None
+    """How many there may be at once; None for any number."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.template, ChildSpec):
+            raise ConfigError("template", self.template, "must be a ChildSpec")
+        if self.template.significant:
+            raise ConfigError("template", self.template.name, "children made of a template cannot be significant")
+        require_limit("intensity", self.intensity)
+        require_period("period", self.period)
+        require_backoff(self.backoff)
+        require_limit("max_children", self.max_children)
+
+
+def _require_several(name: str, value: object, why: str) -> None:
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise ConfigError(name, value, why)
