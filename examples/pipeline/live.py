@@ -19,13 +19,8 @@ from greenroom import Ledger
 
 COLUMNS, LINES = 80, 24
 BLOCKS = " ▁▂▃▄▅▆▇█"
-LEDGER = (
-    ("sent", "unhandled"),
-    ("handled", "dead_lettered"),
-    ("failed", "dropped"),
-    ("queued", "redirected"),
-    ("in_hand", "lost"),
-)
+LEFT = ("sent", "handled", "failed", "queued", "in_hand")
+RIGHT = ("unhandled", "dead_lettered", "dropped", "redirected", "lost")
 
 
 class LiveView:
@@ -129,7 +124,7 @@ def columns(ledger: Ledger) -> Table:
     def cell(name: str) -> tuple[str, str]:
         return name.replace("_", " "), f"{getattr(ledger, name):,}"
 
-    return grid("=><=>", [(*cell(left), " ", *cell(right)) for left, right in LEDGER])
+    return grid("=><=>", [(*cell(left), " ", *cell(right)) for left, right in zip(LEFT, RIGHT, strict=True)])
 
 
 class Chart:

@@ -51,8 +51,8 @@ class PlainView:
 def describe(crash: Crash) -> str:
     """A crash in one line."""
     if not crash.healed:
-        return f"Crash: {crash.actors - crash.back} of {crash.actors} aggregators are down, their supervisor is at it"
-    return f"Healed: all {crash.actors} aggregators crashed, and were back {crash.seconds:.1f} s later with their sums"
+        return f"Crash: {crash.actors - crash.back} of {crash.actors} aggregators are down"
+    return f"Crash healed: all {crash.actors} aggregators were back after {crash.seconds:.1f} s"
 
 
 def choose_view(plain: bool) -> AbstractContextManager[View]:
