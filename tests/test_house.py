@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 # From the ground up. A room imports from the floors below it and from itself; rooms on one floor are strangers.
 FLOORS = [
-    ["ground"],  # errors, clock, lanes, ledger, exits: the files that lie directly in the package
+    ["ground"],  # errors, clock, lanes, ledger, exits, records: the files that lie directly in the package
     ["_core", "policy"],
     ["actor", "wire"],
     ["supervision"],
@@ -33,7 +33,7 @@ FLOORS = [
     ["cli"],
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-GROUND = {"errors", "clock", "exits", "lanes", "ledger"}
+GROUND = {"errors", "clock", "exits", "lanes", "ledger", "records"}
 
 
 def module_name(path: Path) -> str:

@@ -3,7 +3,7 @@
 The house, from the ground up (a file imports only from floors below its own):
 
   errors, clock, lanes, exits,  what everything speaks of: failures, time and chance, priorities, ends,
-  ledger                        and what became of every message
+  ledger, records               and what became of every message; frozen values
   _core                         the loop: cells with mailboxes, run queue, timers, inbound, stepping
   policy                        supervision as pure values and functions
   actor, wire                   what a user writes against; bytes between processes and nodes
@@ -59,14 +59,14 @@ from greenroom.exits import ExitKind, ExitReason
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 from greenroom.ledger import Ledger
 from greenroom.policy.backoff import Backoff
-from greenroom.policy.directives import AutoShutdown, Directive, OnRestart, Restart, Scope, Shutdown
+from greenroom.policy.directives import Directive, OnRestart, Scope
 from greenroom.policy.specs import Supervision
 from greenroom.system.config import SystemConfig
 from greenroom.system.observers import Observer
 from greenroom.system.system import ActorSystem
 
 if TYPE_CHECKING:
-    from greenroom.policy.children import ChildSpec, DynamicSpec, SupervisorSpec
+    from greenroom.policy.children import AutoShutdown, ChildSpec, DynamicSpec, Restart, Shutdown, SupervisorSpec
     from greenroom.supervision.dynamic import DynamicSupervisor
     from greenroom.supervision.requests import (
         ChildCounts,
@@ -165,8 +165,11 @@ __version__ = "0.1.0"
 _LATER = {
     "ActorSnapshot": "system.snapshot",
     "SystemSnapshot": "system.snapshot",
+    "AutoShutdown": "policy.children",
     "ChildSpec": "policy.children",
     "DynamicSpec": "policy.children",
+    "Restart": "policy.children",
+    "Shutdown": "policy.children",
     "SupervisorSpec": "policy.children",
     "DynamicSupervisor": "supervision.dynamic",
     "Supervisor": "supervision.supervisor",

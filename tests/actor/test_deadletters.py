@@ -65,7 +65,7 @@ def test_a_dead_letter_says_what_from_whom_to_whom_why_and_when(play: Play) -> N
         assert letter.reason
         assert letter.recipient.path == "/dead"
         with pytest.raises(dataclasses.FrozenInstanceError):
-            letter.reason = "another"  # type: ignore[misc]
+            letter.reason = "another"
 
     play(program, clock=clock)
 

@@ -208,4 +208,4 @@ def test_a_backoff_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         backoff.max = 2.0  # type: ignore[misc]
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Streak().attempt = 1  # type: ignore[misc]
+        Streak().attempt = 1

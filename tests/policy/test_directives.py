@@ -8,7 +8,8 @@ from enum import Enum
 
 import pytest
 
-from greenroom.policy.directives import AutoShutdown, Directive, OnRestart, Restart, Scope, Shutdown
+from greenroom.policy.children import AutoShutdown, Restart, Shutdown
+from greenroom.policy.directives import Directive, OnRestart, Scope
 
 WORDS = [word for words in (AutoShutdown, Directive, OnRestart, Restart, Scope, Shutdown) for word in words]
 

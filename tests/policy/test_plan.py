@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greenroom.exits import ExitKind
-from greenroom.policy.directives import AutoShutdown, Directive, Restart, Scope, group_of
+from greenroom.policy.children import AutoShutdown, Restart
+from greenroom.policy.directives import Directive, Scope, group_of
 from greenroom.policy.plan import (
     Action,
     Child,

@@ -15,8 +15,8 @@ import pytest
 from greenroom.errors import ConfigError, InvalidName
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff
-from greenroom.policy.children import ChildSpec, DynamicSpec, SupervisorSpec
-from greenroom.policy.directives import AutoShutdown, Directive, OnRestart, Restart, Scope, Shutdown
+from greenroom.policy.children import AutoShutdown, ChildSpec, DynamicSpec, Restart, Shutdown, SupervisorSpec
+from greenroom.policy.directives import Directive, OnRestart, Scope
 from greenroom.policy.specs import Supervision
 
 Settings = dict[str, Any]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
@@ -20,6 +19,7 @@ from greenroom.actor.address import Address
 from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import BadArgument
 from greenroom.exits import ends_system
+from greenroom.records import Record
 
 __all__ = ["DeadLetter", "DeadLetters"]
 
@@ -30,15 +30,19 @@ LOG_PERIOD = 10.0
 """Seconds in which at most `LOGGED_PER_PERIOD` dead letters are logged one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
+class DeadLetter(Record):
     """A message that was not handled: from whom, to whom, why, and when by the system's clock."""
+
+    __slots__ = ("message", "sender", "recipient", "reason", "time")  # noqa: RUF023 - in the order of the arguments
 
     message: Any
     sender: Any
     recipient: Any
     reason: str
     time: float
+
+    def __init__(self, message: Any, sender: Any, recipient: Any, reason: str, time: float) -> None:
+        self._set(message, sender, recipient, reason, time)
 
 
 class DeadLetters:

@@ -47,7 +47,7 @@ def describe(cell: Cell, body: Body, message: object, cause: BaseException, was_
         else:
             message_type = type(message).__name__
             doing = f"on {message_type}" if not isinstance(message, Signal) else f"on the signal {message_type}"
-    return Failure(cause, doing, message_type, took, standing.incarnation, was_running, cell.loop.now())
+    return Failure(cause, doing, message_type, took, standing.incarnation, was_running)
 
 
 def report(cell: Cell, standing: Standing, decision: str, acts_in: float | None, always: bool = False) -> None:

@@ -6,10 +6,10 @@ PreStart()
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from greenroom.exits import ExitReason
+from greenroom.records import Record
 
 if TYPE_CHECKING:
     from greenroom.actor.ref import ActorRef
@@ -76,11 +76,15 @@ class PostStop(_Bare, Signal):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PreRestart(Signal):
+class PreRestart(Record, Signal):
     """Before it ends to be made afresh."""
 
+    __slots__ = ("cause",)
+
     cause: BaseException | None
+
+    def __init__(self, cause: BaseException | None) -> None:
+        self._set(cause)
 
 
 class PostRestart(_Bare, Signal):
@@ -89,22 +93,42 @@ class PostRestart(_Bare, Signal):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Terminated(Signal):
+class _Told(Record):
+    """News of one end. Equal to nothing but itself: two ends are two ends."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class Terminated(_Told, Signal):
     """A watched actor has ended for good. `cause` is the exception that ended it, if one did."""
 
+    __slots__ = ("ref", "cause", "reason")  # noqa: RUF023 - their order is that of the arguments
+
     ref: ActorRef[Any, Any]
     cause: BaseException | None
     reason: ExitReason
 
+    def __init__(self, ref: ActorRef[Any, Any], cause: BaseException | None, reason: ExitReason) -> None:
+        self._set(ref, cause, reason)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ChildTerminated(Signal):
+
+class ChildTerminated(_Told, Signal):
     """A child has ended for good."""
 
+    __slots__ = ("ref", "cause", "reason")  # noqa: RUF023 - as above
+
     ref: ActorRef[Any, Any]
     cause: BaseException | None
     reason: ExitReason
+
+    def __init__(self, ref: ActorRef[Any, Any], cause: BaseException | None, reason: ExitReason) -> None:
+        self._set(ref, cause, reason)
 
 
 class ReceiveTimeout(_Bare):
@@ -126,18 +150,26 @@ class MonitorRef:
         return f"<MonitorRef {self.number} of {self.ref}>"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Down:
+class Down(_Told):
     """A notice, handled like a message: a monitored actor has ended for good. One for every monitor."""
+
+    __slots__ = ("mref", "ref", "reason")  # noqa: RUF023 - as above
 
     mref: MonitorRef
     ref: ActorRef[Any, Any]
     reason: ExitReason
 
+    def __init__(self, mref: MonitorRef, ref: ActorRef[Any, Any], reason: ExitReason) -> None:
+        self._set(mref, ref, reason)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Exit:
+
+class Exit(_Told):
     """A notice, handled like a message: a linked actor has ended, and this one traps exits."""
+
+    __slots__ = ("ref", "reason")  # noqa: RUF023 - as above
 
     ref: ActorRef[Any, Any]
     reason: ExitReason
+
+    def __init__(self, ref: ActorRef[Any, Any], reason: ExitReason) -> None:
+        self._set(ref, reason)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.policy.backoff import Streak
 from greenroom.policy.directives import OnRestart
 from greenroom.policy.intensity import elapsed
+from greenroom.records import Record
 
 if TYPE_CHECKING:
     from greenroom._core.cell import Cell
@@ -41,18 +41,38 @@ class Keeper(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One failure of an actor, as it is reported."""
+class Failure(Record):
+    """One failure of an actor, as it is reported.
+
+    `doing` says what it did: `on Deposit`, `while it started`.
+    """
+
+    __slots__ = (  # noqa: RUF023 - their order is that of the arguments
+        "cause",
+        "doing",
+        "message_type",
+        "handling_time",
+        "incarnation",
+        "was_running",
+    )
 
     cause: BaseException
     doing: str
-    """What it did: `on Deposit`, `while it started`."""
     message_type: str | None
     handling_time: float
     incarnation: int
     was_running: bool
-    time: float
+
+    def __init__(
+        self,
+        cause: BaseException,
+        doing: str,
+        message_type: str | None,
+        handling_time: float,
+        incarnation: int,
+        was_running: bool,
+    ) -> None:
+        self._set(cause, doing, message_type, handling_time, incarnation, was_running)
 
 
 class Standing:

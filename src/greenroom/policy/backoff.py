@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import inf
 
 from greenroom.errors import ConfigError
+from greenroom.records import Record
 
 __all__ = ["Backoff", "Streak", "next_delay"]
 
@@ -50,12 +51,16 @@ class Backoff:
         return delay * (1.0 + self.jitter * (2.0 * chance - 1.0)) if self.jitter else delay
 
 
-@dataclass(frozen=True)
-class Streak:
+class Streak(Record):
     """Failures in a row: how many delays were given, and the last of them, since the actor last ran long enough."""
 
-    attempt: int = 0
-    last_delay: float = 0.0
+    __slots__ = ("attempt", "last_delay")
+
+    attempt: int
+    last_delay: float
+
+    def __init__(self, attempt: int = 0, last_delay: float = 0.0) -> None:
+        self._set(attempt, last_delay)
 
 
 def next_delay(

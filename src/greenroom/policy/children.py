@@ -10,16 +10,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from math import inf
 from typing import Any
 
 from greenroom.errors import ConfigError, InvalidName
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff
-from greenroom.policy.directives import AutoShutdown, OnRestart, Restart, Scope, Shutdown
+from greenroom.policy.directives import OnRestart, Scope
 from greenroom.policy.specs import require_backoff, require_limit, require_one_of, require_period
 
-__all__ = ["ChildSpec", "DynamicSpec", "SupervisorSpec"]
+__all__ = ["AutoShutdown", "ChildSpec", "DynamicSpec", "Restart", "Shutdown", "SupervisorSpec"]
+
+
+class Restart(Enum):
+    """After which ends a `Supervisor` starts its child again."""
+
+    PERMANENT = "permanent"
+    """After every end."""
+    TRANSIENT = "transient"
+    """After an abnormal end only: a failure, a panic, a kill."""
+    TEMPORARY = "temporary"
+    """Never; once ended, it is forgotten."""
+
+
+class Shutdown(Enum):
+    """How long a child may take to stop, if that is no number of seconds."""
+
+    KILL = "kill"
+    """No time at all: it is killed."""
+    INFINITY = "infinity"
+    """As long as it likes."""
+
+
+class AutoShutdown(Enum):
+    """Whether a `Supervisor` ends when its significant children have."""
+
+    NEVER = "never"
+    ANY = "any"
+    """When one of them has ended by itself."""
+    ALL = "all"
+    """When the last of them has."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["AutoShutdown", "Directive", "OnRestart", "Restart", "Scope", "Shutdown", "group_of"]
+__all__ = ["Directive", "OnRestart", "Scope", "group_of"]
 
 
 class Directive(Enum):
@@ -42,36 +42,6 @@ class OnRestart(Enum):
     KEEP = "keep"
     CLEAR = "clear"
     """They are dead letters."""
-
-
-class Restart(Enum):
-    """After which ends a `Supervisor` starts its child again."""
-
-    PERMANENT = "permanent"
-    """After every end."""
-    TRANSIENT = "transient"
-    """After an abnormal end only: a failure, a panic, a kill."""
-    TEMPORARY = "temporary"
-    """Never; once ended, it is forgotten."""
-
-
-class Shutdown(Enum):
-    """How long a child may take to stop, if that is no number of seconds."""
-
-    KILL = "kill"
-    """No time at all: it is killed."""
-    INFINITY = "infinity"
-    """As long as it likes."""
-
-
-class AutoShutdown(Enum):
-    """Whether a `Supervisor` ends when its significant children have."""
-
-    NEVER = "never"
-    ANY = "any"
-    """When one of them has ended by itself."""
-    ALL = "all"
-    """When the last of them has."""
 
 
 def group_of(scope: Scope, count: int, failed: int) -> range:

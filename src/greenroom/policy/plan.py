@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greenroom.exits import ExitKind
-from greenroom.policy.directives import AutoShutdown, Restart, Scope, group_of
+from greenroom.policy.children import AutoShutdown, Restart
+from greenroom.policy.directives import Scope, group_of
 
 __all__ = [
     "Action",

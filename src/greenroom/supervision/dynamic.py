@@ -9,8 +9,8 @@ from greenroom.actor.address import Address
 from greenroom.actor.ask import Reply
 from greenroom.errors import ConfigError, TooManyChildren
 from greenroom.policy.backoff import Backoff
-from greenroom.policy.children import ChildSpec, DynamicSpec
-from greenroom.policy.directives import AutoShutdown, Scope
+from greenroom.policy.children import AutoShutdown, ChildSpec, DynamicSpec
+from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Child, GiveUp, plan, wants_restart
 from greenroom.supervision.keeping import Keeping, Operation
 from greenroom.supervision.requests import StartChild

@@ -17,8 +17,8 @@ from greenroom.errors import (
 )
 from greenroom.exits import SHUTDOWN
 from greenroom.policy.backoff import Backoff
-from greenroom.policy.children import ChildSpec, SupervisorSpec
-from greenroom.policy.directives import AutoShutdown, Restart, Scope
+from greenroom.policy.children import AutoShutdown, ChildSpec, Restart, SupervisorSpec
+from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Action, Child, Forget, GiveUp, ShutDown, Start, Stop, plan, wants_restart
 from greenroom.supervision.keeping import Keeping, Operation, when
 from greenroom.supervision.requests import DeleteChild, RestartChild, StartChild

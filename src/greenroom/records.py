@@ -1,0 +1,61 @@
+"""Frozen values whose classes are cheap to make.
+
+A dataclass takes a millisecond of everybody's import (`make bench`, P17), and there are many small ones.
+
+>>> class Point(Record):
+...     __slots__ = ("x", "y")
+...     def __init__(self, x: int, y: int) -> None:
+...         self._set(x, y)
+>>> Point(1, 2)
+Point(x=1, y=2)
+>>> Point(1, 2) == Point(1, 2), Point(1, 2) == Point(2, 1)
+(True, False)
+>>> Point(1, 2).x = 3
+Traceback (most recent call last):
+    ...
+dataclasses.FrozenInstanceError: a Point cannot be changed
+"""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+__all__ = ["Record"]
+
+_put = object.__setattr__
+
+
+class Record:
+    """Its fields are its slots, in their order; a subclass has an `__init__` that takes them in that order."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def _set(self, *values: object) -> None:
+        """Set the fields, once."""
+        for name, value in zip(type(self).__slots__, values, strict=True):
+            _put(self, name, value)
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in type(self).__slots__)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"a {type(self).__name__} cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"a {type(self).__name__} cannot be changed")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).__slots__)
+        return f"{type(self).__name__}({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._values()
