@@ -52,8 +52,10 @@ def test_signals_of_different_kinds_differ() -> None:
 def test_every_signal_is_a_signal_public_and_frozen(signal: type[Any]) -> None:
     assert issubclass(signal, Signal)
     assert getattr(greenroom, signal.__name__) is signal
-    fields = dataclasses.fields(signal) if dataclasses.is_dataclass(signal) else ()
-    made = signal(*[None for _ in fields])
+    made = signal(*[None for _ in signal.__slots__])
+    for name in signal.__slots__:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(made, name, 1)
     with pytest.raises((dataclasses.FrozenInstanceError, AttributeError, TypeError)):
         made.anything = 1  # pyright: ignore
 
