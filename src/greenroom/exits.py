@@ -39,7 +39,7 @@ class ExitKind(Enum):
 _ABNORMAL = frozenset({ExitKind.FAIL, ExitKind.PANIC, ExitKind.KILLED})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExitReason:
     """The kind of an actor's end and, for a failure, its cause."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 __all__ = ["Ledger"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ledger:
     """Messages by what became of them, for one actor or a whole system.
 

@@ -20,7 +20,7 @@ __all__ = ["Limits"]
 _LARGEST = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Limits:
     """Each limit is enforced with an error of its own; the budgets bound a tick and the visits in it."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from greenroom.actor.ports import SystemPort
 from greenroom.errors import RefGone
+
+if TYPE_CHECKING:
+    from greenroom.actor.ports import SystemPort
 
 __all__ = ["enrol", "resolve"]
 

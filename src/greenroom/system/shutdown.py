@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from greenroom.actor.body import Body
 from greenroom.actor.drain import drain
 from greenroom.actor.forcing import cancel_handler
 from greenroom.exits import KILLED, SHUTDOWN
+from greenroom.records import Record
 
 if TYPE_CHECKING:
     from greenroom._core.poller import Poller
@@ -44,16 +44,21 @@ class Phase:
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownReport:
-    """How a system ended."""
+class ShutdownReport(Record):
+    """How a system ended. `forced` are the paths of actors that did not stop in time."""
+
+    __slots__ = ("started", "terminated", "forced", "seconds", "cause")  # noqa: RUF023 - in the order of the arguments
 
     started: int
     terminated: int
     forced: tuple[str, ...]
-    """The paths of actors that did not stop in time."""
     seconds: float
     cause: BaseException | None
+
+    def __init__(
+        self, started: int, terminated: int, forced: tuple[str, ...], seconds: float, cause: BaseException | None
+    ) -> None:
+        self._set(started, terminated, forced, seconds, cause)
 
 
 class _OverallDeadline(Alarm):
