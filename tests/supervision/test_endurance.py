@@ -222,17 +222,17 @@ def test_failures_of_one_in_a_hundred_under_load_lose_nothing_and_strand_nobody(
         await system.settle()
         assert len(clerks) == actors
         failing = sent = 0
-        while sent < messages:
-            for _ in range(5_000):
+        for _ in range(10):
+            for _ in range(messages // 10):
                 fails = chance.random() < 0.01
                 failing += fails
                 clerks[chance.randrange(actors)].tell(-1 if fails else sent)
                 sent += 1
-            await asyncio.sleep(0.001)
-            if sent % (messages // 12) == 0:
-                await all_running(system, clerks)
-                gc.collect()
-                sizes.append(resident_memory() if sys.platform == "linux" else 0)
+                if sent % 5_000 == 0:
+                    await asyncio.sleep(0.001)
+            await all_running(system, clerks)
+            gc.collect()
+            sizes.append(resident_memory() if sys.platform == "linux" else 0)
         await all_running(system, clerks)
         ledger = system.ledger()
         assert (ledger.sent, ledger.handled, ledger.failed) == (sent, sent - failing, failing)
@@ -243,8 +243,8 @@ def test_failures_of_one_in_a_hundred_under_load_lose_nothing_and_strand_nobody(
         assert system.dead_letters.count == 0
 
     play(program)
-    # The first third is for whatever is made on first use.
-    assert max(sizes[4:]) < 1.1 * sizes[3] + 10_000_000
+    # The first few are for whatever is made on first use.
+    assert max(sizes[4:]) < 1.05 * sizes[3] + 5_000_000, sizes
 
 
 async def all_running(system: ActorSystem, refs: list[ActorRef[int, int]]) -> None:
