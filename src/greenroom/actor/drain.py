@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from greenroom._core.alerts import ROOM
 from greenroom._core.cell import Cell
-from greenroom._core.slip import Slip
+from greenroom._core.slip import NOTICE, Slip
 from greenroom.actor.address import Address
 from greenroom.actor.ask import Question
 from greenroom.errors import BadArgument
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from greenroom.actor.body import More
     from greenroom.actor.ref import ActorRef
 
-__all__ = ["Drain", "drain"]
+__all__ = ["Drain", "clear", "drain", "drain_all"]
+
+_EMPTY = -1
 
 
 class Drain:
@@ -48,20 +51,46 @@ Drain.DROP = Drain("DROP")
 Drain.DEAD_LETTER = Drain("DEAD_LETTER")
 
 
-def drain(cell: Cell, more: More | None, why: str) -> None:
-    """Empty the stash and then the mailbox of `cell`, as its strategy says."""
+def drain(cell: Cell, more: More | None, why: str, *, keeps_notices: bool = False) -> None:
+    """Empty the stash and then the mailbox of `cell`, as its strategy says; notices go too, unless they are kept."""
     strategy = Drain.DEAD_LETTER if more is None or more.drain is None else more.drain
     if more is not None and more.stash is not None:
-        for message, sender in more.stash.give_up():
-            if isinstance(sender, Slip) and not sender.live():
-                cell.loop.door.count_withdrawn(cell, sender)
-            else:
-                _drain_one(cell, strategy, message, sender, why)
+        drain_all(cell, strategy, more.stash.give_up(), why)
+    if keeps_notices:
+        clear(cell, strategy, why)
+        return
     door = cell.loop.door
     if strategy is not Drain.DEAD_LETTER:
         while (found := door.take_next(cell)) is not None:
             _drain_one(cell, strategy, found[0], found[1], why)
     door.clear(cell, why)
+
+
+def clear(cell: Cell, strategy: Drain, why: str) -> None:
+    """Do with every queued message as `strategy` says. Notices stay: nobody would tell again."""
+    found: list[tuple[object, object]] = []
+    notices: list[object] = []
+    while (lane := cell.choose()) != _EMPTY:
+        sender = cell.sender_of(lane)
+        message = cell.take_from(lane)
+        if sender is NOTICE:
+            notices.append(message)
+        else:
+            found.append((message, sender))
+    for notice in notices:
+        cell.enqueue_notice(notice)
+    drain_all(cell, strategy, found, why)
+    if cell.alert & ROOM:
+        cell.loop.door.fill_up(cell)
+
+
+def drain_all(cell: Cell, strategy: Drain, entries: list[tuple[object, object]], why: str) -> None:
+    """Do with these messages as `strategy` says; those that nobody wants any more just go."""
+    for message, sender in entries:
+        if isinstance(sender, Slip) and not sender.live():
+            cell.loop.door.count_withdrawn(cell, sender)
+        else:
+            _drain_one(cell, strategy, message, sender, why)
 
 
 def _drain_one(cell: Cell, strategy: Drain, message: object, sender: object, why: str) -> None:

@@ -59,6 +59,7 @@ def end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> Procedur
     comes_back = standing is not None and life.is_to_come_back(body, more.ending or reason)
     if standing is not None:
         if comes_back and standing.resting:
+            more.ending = None
             return  # it has ended already, and comes back
         if standing.resting and standing.reason is not None and standing.reason.abnormal and reason is SHUTDOWN:
             more.ending = standing.reason  # what it waited for does not come: that is how it ended
@@ -72,14 +73,14 @@ def end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> Procedur
         more.never_ran = True
     if gently:
         life.enter(body, STOPPING)
-    if comes_back and not gently:
-        cell.hold()  # a restart after a kill keeps the queue
+    if comes_back:
+        cell.hold()  # what comes from now on may be for its next incarnation
     else:
         cell.close()
     if gently and was_running:
         yield from attempt_hook(body, "pre_stop", PreStop())
-    if cell.closed:
-        drain(cell, more, "stopped")
+    if gently or not comes_back:  # a restart after a kill keeps the queue
+        drain(cell, more, "stopped", keeps_notices=comes_back)
     more.phase = WAITING
     if body.family is not None and body.family.count > 0:
         life.set_deadline(cell, body)

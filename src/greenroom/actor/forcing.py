@@ -62,6 +62,9 @@ def patience_of(life: Lifecycle, more: More) -> float:
 def _force(life: Lifecycle, cell: Cell, body: Body) -> None:
     """The deadline has passed: cancel the handler, then abandon it; kill the children that it waits for."""
     more = body.extra()
+    if more.phase == ending.NONE and more.ending is None and not life.is_told_to_change(cell):
+        more.deadline = None  # what it was set for has been settled in another way
+        return
     if cell.task is not None:
         life.note_forced(cell)
         if more.deadline.cancelled:

@@ -3,7 +3,8 @@
 They are told at the tick after the failure: all that fail in one tick are one group. They leave in reverse order, all
 at once; when the last is at rest, and the longest backoff among them is over, they start in order, one after the other.
 
-Groups that meet become one.
+Groups that meet become one. A member that fails while others are still to be started waits for those: then there is
+another restart, one for all that have failed by then.
 """
 
 from __future__ import annotations
@@ -32,7 +33,20 @@ STOPPING = State.STOPPING.code
 class Group(Alarm):
     """One restart of several siblings. Rings when their backoff is over."""
 
-    __slots__ = ("_absent", "_begun", "_life", "_members", "_origin", "_starting", "cause", "due", "scope")
+    __slots__ = (
+        "_absent",
+        "_again",
+        "_begun",
+        "_life",
+        "_members",
+        "_origin",
+        "_starting",
+        "_up",
+        "_waits_until",
+        "cause",
+        "due",
+        "scope",
+    )
 
     def __init__(self, life: Lifecycle, origin: Body, scope: Scope, cause: BaseException, due: float) -> None:
         self.set_up_alarm(0.0)
@@ -47,8 +61,12 @@ class Group(Alarm):
         self._members: deque[Body] = deque((origin,))
         # Invariant: the members that are not at rest yet
         self._absent: dict[Body, None] = {}
-        # The one that is starting.
+        # The one that is starting, and those that are running again.
         self._starting: Body | None = None
+        self._up: dict[Body, None] = {}
+        # Those of them that have failed again.
+        self._again: dict[Body, tuple[Scope, BaseException, float]] = {}
+        self._waits_until = -1.0
         life.loop.inbound.call(None, self.begin)
 
     def take_over(self, other: Group) -> list[Body]:
@@ -57,27 +75,38 @@ class Group(Alarm):
         found = [member for member in other._members if standing_of(member).group is other]
         if other._starting is not None and standing_of(other._starting).group is other:
             found.append(other._starting)
+        found += [member for member in other._again if standing_of(member).group is other]
+        for member in other._up:
+            standing_of(member).group = None
         for member in found:
             standing_of(member).group = self
+        other._up.clear()
+        other._again.clear()
         other._members.clear()
         other._absent.clear()
         other._starting = None
         other.disarm(self._life.loop.timers)
+        if not self._begun:
+            self._members.extend(found)
         return found
 
     def is_starting(self, member: Body) -> bool:
         """Whether `member` has been started, and is not running yet."""
         return member is self._starting
 
+    def has_up(self, member: Body) -> bool:
+        """Whether `member` has been started, and is running."""
+        return member in self._up
+
     def begin(self) -> None:
         """Gather the siblings, and have them leave."""
-        origin = self._origin
-        if standing_of(origin).group is not self or origin.cell.body is not origin:
-            return  # another group has taken it in, or it has ended
+        if not any(standing_of(member).group is self for member in self._members):
+            return  # another group has taken them in, or they have ended
         members = self._gather()
         for member in reversed(members):
             standing = standing_of(member)
             standing.group = self
+            standing.at_once = False
             if standing.due is not None:
                 self.due = max(self.due, standing.due)
             forget_alarm(member.cell, standing)
@@ -91,11 +120,12 @@ class Group(Alarm):
         self._go_on()
 
     def _gather(self) -> list[Body]:
-        parent: Any = self._origin.cell.ref._parent
-        family = self._life.top if parent is None else parent._cell.body.family
-        siblings = family.bodies()
-        found = [siblings[number] for number in group_of(self.scope, len(siblings), siblings.index(self._origin))]
-        chosen = dict.fromkeys(body for body in found if body is self._origin or _takes_part(body))
+        chosen = dict.fromkeys(member for member in self._members if standing_of(member).group is self)
+        parent: Any = next(iter(chosen)).cell.ref._parent
+        siblings = (self._life.top if parent is None else parent._cell.body.family).bodies()
+        if self._origin in chosen:
+            group = group_of(self.scope, len(siblings), siblings.index(self._origin))
+            chosen.update(dict.fromkeys(siblings[number] for number in group if _takes_part(siblings[number])))
         for body in list(chosen):
             other = standing_of(body).group
             if other is not None and other is not self:
@@ -113,9 +143,27 @@ class Group(Alarm):
         if standing.group is self:
             standing.group = None
         self._absent.pop(member, None)
+        self._up.pop(member, None)
+        self._again.pop(member, None)
         if member is self._starting:
             self._starting = None
         self._go_on()
+
+    def is_up(self, member: Body) -> None:
+        """`member` is running again."""
+        if member is self._starting:
+            self._starting = None
+            self._up[member] = None
+            self._go_on()
+        else:
+            self.lose(member)  # somebody else has started it
+
+    def fails_again(self, member: Body, scope: Scope, cause: BaseException, due: float) -> bool:
+        """A member has failed that is running again; whether it waits for those that are still to be started."""
+        if member in self._up:
+            self._again[member] = (scope, cause, due)
+            return True
+        return False
 
     def ring(self, door: object) -> None:
         """The backoff is over."""
@@ -125,7 +173,10 @@ class Group(Alarm):
         """Start the next, if all are at rest and it is time."""
         while self._members and standing_of(self._members[0]).group is not self:
             self._members.popleft()
-        if not self._begun or self._starting is not None or self._absent or not self._members:
+        if not self._begun or self._starting is not None or self._absent:
+            return
+        if not self._members:
+            self._end()
             return
         loop = self._life.loop
         if self.due > loop.now():
@@ -138,7 +189,21 @@ class Group(Alarm):
         """An order to the one whose turn it is, unless another group has taken it in since."""
         return start_again(cell) if self._starting is not None and self._starting.cell is cell else None
 
+    def _end(self) -> None:
+        """All are up. For those that have failed since, it begins again."""
+        up, self._up = self._up, {}
+        again, self._again = self._again, {}
+        for member in up:
+            standing = standing_of(member)
+            if standing.group is self:
+                standing.group = None
+                if member in again:
+                    standing.group = Group(self._life, member, *again[member])
+
     def _wait(self) -> None:
+        if self._waits_until == self.due:
+            return
+        self._waits_until = self.due
         loop = self._life.loop
         self.disarm(loop.timers)
         self.set_up_alarm(self.due)
@@ -166,7 +231,9 @@ def join_group(life: Lifecycle, body: Body, scope: Scope, cause: BaseException, 
     """Let an actor that failed be restarted with those that `scope` names, or with those it is to be restarted with."""
     standing = standing_of(body)
     before: Group | None = standing.group
-    if before is not None and not before.is_starting(body):
+    if before is not None and scope is not Scope.ONE_FOR_ONE and before.fails_again(body, scope, cause, due):
+        return
+    if before is not None and not before.is_starting(body) and not before.has_up(body):
         larger = scope is Scope.ONE_FOR_ALL and before.scope is not Scope.ONE_FOR_ALL
         if not larger:
             before.due = max(before.due, due)

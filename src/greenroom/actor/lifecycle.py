@@ -277,7 +277,7 @@ class Lifecycle:
         if not isinstance(body, Body):
             return
         more = body.more
-        if (more is not None and more.phase) or self.is_told_to_stop(cell) or self._is_told_to_fail_or_restart(cell):
+        if (more is not None and more.phase) or self.is_told_to_change(cell):
             self.set_deadline(cell, body)
 
     def is_told_to_stop(self, cell: Cell) -> bool:
@@ -286,9 +286,10 @@ class Lifecycle:
         waiting = cell.orders
         return any(order in endings for order in (waiting if isinstance(waiting, deque) else (waiting,)))
 
-    def _is_told_to_fail_or_restart(self, cell: Cell) -> bool:
+    def is_told_to_change(self, cell: Cell) -> bool:
+        """Whether an order to end, to fail or to be restarted waits."""
         waiting = cell.orders
-        return any(
+        return self.is_told_to_stop(cell) or any(
             isinstance(order, Failing | Leave) for order in (waiting if isinstance(waiting, deque) else (waiting,))
         )
 

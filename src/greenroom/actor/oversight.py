@@ -6,6 +6,7 @@ leaves instead, and the keeper decides when it hears of that.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.cell import Cell
@@ -13,7 +14,7 @@ from greenroom.actor import ending, starting
 from greenroom.actor.body import Body
 from greenroom.actor.groups import join_group
 from greenroom.actor.reports import Doing, describe, report
-from greenroom.actor.restarting import Leave
+from greenroom.actor.restarting import Leave, waits_to_return
 from greenroom.actor.standing import Standing, standing_of
 from greenroom.actor.states import State
 from greenroom.errors import in_words
@@ -43,11 +44,16 @@ class Failing(Doing):
         self.child = child
 
     def __call__(self, cell: Cell) -> None:
+        life = cell.loop.host
         child: Any = self.child
-        if child is not None and not (child.is_alive and _has_escalated(child._cell.body)):
-            return  # it is settled: another child has escalated too
+        if child is not None:
+            if not (child.is_alive and _has_escalated(child._cell.body)):
+                return  # it is settled: another child has escalated too
+            if waits_to_return(cell.body):
+                life.order_stop(child._cell)  # there is nobody above it who could be restarted
+                return
         # Not raised: each time it is, an exception's traceback grows, and this one may pass many actors.
-        cell.loop.host.failed(cell, self, self.cause)
+        life.failed(cell, self, self.cause)
 
     def __str__(self) -> str:
         return "as it was told to" if self.child is None else f"because {self.child} escalated"
@@ -63,6 +69,7 @@ def judge(life: Lifecycle, cell: Cell, body: Body, message: object, cause: BaseE
     if isinstance(cause, AttributeError) and cause.name == "ctx" and not was_running:
         cause.add_note("An actor has its `ctx` from `pre_start` on, not in `__init__`.")
     standing.failure = describe(cell, body, message, cause, was_running)
+    standing.last_failure = in_words(cause)
     standing.reported = False
     if not was_running:
         more.never_ran = standing.running_since is None and standing.incarnation == 1
@@ -101,11 +108,11 @@ def _leave_it_to_keeper(life: Lifecycle, cell: Cell, body: Body, standing: Stand
 
 def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException) -> None:
     supervision: Supervision = body.settings().supervision
-    directive = _directive(supervision, cause)
+    directive = _directive(life, supervision, cause)
     assert standing.failure is not None
     was_running = standing.failure.was_running
-    if directive is Directive.RESUME and not was_running:
-        directive = Directive.RESTART  # there is nothing to go on with
+    if directive is Directive.RESUME and (not was_running or body.extra().orderly):
+        directive = Directive.RESTART  # there is nothing to go on with: a supervisor that fails has no children left
     why = ""
     if directive is Directive.RESTART:
         if standing.window is None:
@@ -126,13 +133,14 @@ def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: 
         _stop(life, cell, body, ExitReason.of(cause), f"{why}it is stopped")
 
 
-def _directive(supervision: Supervision, cause: BaseException) -> Directive:
+def _directive(life: Lifecycle, supervision: Supervision, cause: BaseException) -> Directive:
     """What the strategy says; one that cannot say hands the failure on, with a note of its own."""
     try:
         return supervision.directive_for(cause)
     except BaseException as exc:
         if ends_system(exc):
-            raise
+            life.port.fail(exc)
+            return Directive.STOP
         add_note(cause, f"Greenroom: its `strategy` could not decide, so it is escalated: {in_words(exc)}")
         return Directive.ESCALATE
 
@@ -197,9 +205,10 @@ def _leave_group(standing: Standing, body: Body) -> None:
 
 
 def add_note(cause: BaseException, note: str) -> None:
-    """Say more about `cause`, once: the same exception may come by again."""
-    if note not in getattr(cause, "__notes__", ()):
-        cause.add_note(note)
+    """Say more about `cause`, once: the same exception may come by again. Not every exception lets itself be noted."""
+    with suppress(Exception):
+        if note not in getattr(cause, "__notes__", ()):
+            cause.add_note(note)
 
 
 def _resume(life: Lifecycle, body: Body) -> None:
@@ -216,6 +225,8 @@ def _resume(life: Lifecycle, body: Body) -> None:
             continue
         life.enter(body, RUNNING)
         standing.running_since = body.cell.loop.now()
+        standing.failure = None  # its traceback holds on to the handler's frame
+        life.clear_deadline(body)
         body.cell.release()
         if body.family is not None:
             waiting.extend(child for child in body.family.bodies() if _has_escalated(child))

@@ -7,6 +7,7 @@ counted, and the count stands in the next record. What ends an actor, or goes fu
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.signals import Exit, Signal
@@ -62,29 +63,30 @@ def report(cell: Cell, standing: Standing, decision: str, acts_in: float | None,
     before = f" ({unlogged} failures before this one were not logged)" if unlogged else ""
     life = f", in its life number {failure.incarnation}" if failure.incarnation > 1 else ""
     after = f" after {_duration(failure.handling_time)}" if failure.message_type is not None else ""
-    _log.error(
-        "%s failed %s%s%s: %s; %s%s",
-        path,
-        failure.doing,
-        after,
-        life,
-        in_words(failure.cause),
-        decision,
-        before,
-        exc_info=failure.cause,
-        extra={
-            "actor": path,
-            "actor_id": cell.id,
-            "system": cell.loop.host.port.name,
-            "incarnation": failure.incarnation,
-            "message_type": failure.message_type,
-            "handling_time": failure.handling_time,
-            "cause": failure.cause,
-            "decision": decision,
-            "acts_in": acts_in,
-            "not_logged": unlogged,
-        },
-    )
+    with suppress(Exception):  # whoever cannot log a failure must not decide what becomes of the actor
+        _log.error(
+            "%s failed %s%s%s: %s; %s%s",
+            path,
+            failure.doing,
+            after,
+            life,
+            in_words(failure.cause),
+            decision,
+            before,
+            exc_info=(type(failure.cause), failure.cause, failure.cause.__traceback__),
+            extra={
+                "actor": path,
+                "actor_id": cell.id,
+                "system": cell.loop.host.port.name,
+                "incarnation": failure.incarnation,
+                "message_type": failure.message_type,
+                "handling_time": failure.handling_time,
+                "cause": failure.cause,
+                "decision": decision,
+                "acts_in": acts_in,
+                "not_logged": unlogged,
+            },
+        )
 
 
 def _has_room(cell: Cell, standing: Standing) -> bool:

@@ -17,13 +17,12 @@ import logging
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.alerts import ROOM
 from greenroom._core.cell import Cell
-from greenroom._core.slip import NOTICE, Slip
 from greenroom._core.timers import Alarm
 from greenroom.actor import ending, starting
 from greenroom.actor.actor import Actor
 from greenroom.actor.body import Body, More
+from greenroom.actor.drain import Drain, clear, drain_all
 from greenroom.actor.procedures import Procedure, actor_of, attempt_hook, begin
 from greenroom.actor.signals import PreRestart
 from greenroom.actor.spec import blueprint_of
@@ -47,7 +46,6 @@ STOPPED = State.STOPPED.code
 FAILED = State.FAILED.code
 RESTARTING = State.RESTARTING.code
 
-_EMPTY = -1
 CLEARED = "cleared by a restart"
 
 
@@ -96,6 +94,7 @@ def leave(life: Lifecycle, cell: Cell, body: Body, order: Leave) -> Procedure:
     more = body.extra()
     standing = standing_of(body)
     if more.phase != ending.NONE or body.state == STOPPING:
+        standing.at_once = standing.at_once and order.at_once
         return  # it ends, or is being restarted already
     if more.ending is not None and not standing.comes_back:
         return  # its end is decided, and about to come
@@ -103,6 +102,10 @@ def leave(life: Lifecycle, cell: Cell, body: Body, order: Leave) -> Procedure:
         if order.at_once:
             _prepare(life, cell, body, standing)
             yield from starting.start(life, cell, body)
+        elif standing.at_once and standing.keeper is not None:
+            # It was about to come back because somebody asked for it, but now its keeper wants it to rest.
+            standing.at_once = False
+            standing.keeper.rested(cell, SHUTDOWN)
         return
     was_running = body.state == RUNNING or (standing.failure is not None and standing.failure.was_running)
     more.phase = ending.LEAVING
@@ -170,10 +173,10 @@ def rest(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> None:
     standing.comes_back = False
     standing.resting = True
     standing.reason = reason
-    if standing.group is not None:
+    if standing.at_once and _is_free(body, standing):
+        cell.order(start_at_once)
+    elif standing.group is not None:
         standing.group.rested(body)
-    elif standing.at_once:
-        cell.order(start_again)
     elif standing.keeper is not None:
         standing.keeper.rested(cell, reason)
     else:
@@ -206,36 +209,9 @@ def _keep_or_clear(cell: Cell, body: Body, more: More, standing: Standing) -> No
         except Exception:  # a user's priority key
             _log.exception("the stash of %s cannot be queued again", cell.name())
     if stash is not None:
-        _bury_all(cell, stash.give_up(), CLEARED)
+        drain_all(cell, Drain.DEAD_LETTER, stash.give_up(), CLEARED)
     if policy is OnRestart.CLEAR:
-        _clear(cell)
-
-
-def _bury_all(cell: Cell, entries: list[tuple[object, object]], why: str) -> None:
-    door = cell.loop.door
-    for message, sender in entries:
-        if isinstance(sender, Slip) and not sender.live():
-            door.count_withdrawn(cell, sender)
-        else:
-            door.bury(cell, message, sender, why)
-
-
-def _clear(cell: Cell) -> None:
-    """Make every queued message a dead letter. Notices stay: nobody would tell again."""
-    found: list[tuple[object, object]] = []
-    notices: list[object] = []
-    while (lane := cell.choose()) != _EMPTY:
-        sender = cell.sender_of(lane)
-        message = cell.take_from(lane)
-        if sender is NOTICE:
-            notices.append(message)
-        else:
-            found.append((message, sender))
-    for notice in notices:
-        cell.enqueue_notice(notice)
-    _bury_all(cell, found, CLEARED)
-    if cell.alert & ROOM:
-        cell.loop.door.fill_up(cell)
+        clear(cell, Drain.DEAD_LETTER, CLEARED)
 
 
 def start_when_due(cell: Cell, standing: Standing) -> None:
@@ -275,12 +251,27 @@ def start_alone(cell: Cell) -> Any:
     return None
 
 
+def start_at_once(cell: Cell) -> Any:
+    """Steps 5 to 7, unless others have a say in that by now: an order."""
+    body = cell.body
+    if isinstance(body, Body) and standing_of(body).at_once and _is_free(body, standing_of(body)):
+        return start_again(cell)
+    return None
+
+
+def _is_free(body: Body, standing: Standing) -> bool:
+    """Whether nobody waits for it to rest with them."""
+    return standing.group is None or standing.group.has_up(body)
+
+
 def start_again(cell: Cell) -> Any:
     """Steps 5 to 7: an order."""
     body = cell.body
     life = cell.loop.host
-    if not isinstance(body, Body) or not waits_to_return(body) or life.closed or life.is_told_to_stop(cell):
+    if not isinstance(body, Body) or not waits_to_return(body) or life.closed:
         return None
+    if life.is_told_to_stop(cell) and standing_of(body).keeper is None:
+        return None  # under a keeper that may mean nothing to one that rests
     _prepare(life, cell, body, standing_of(body))
     return begin(starting.start(life, cell, body))
 
@@ -304,7 +295,8 @@ def has_begun(life: Lifecycle, cell: Cell, body: Body, standing: Standing) -> No
     standing.running_since = cell.loop.now()
     if more.quiet is not None and more.quiet is standing.quiet:
         more.quiet.begin()
-    standing.quiet = standing.kept = None
+    # Its traceback holds on to the old instance.
+    standing.quiet = standing.kept = standing.failure = None
     if standing.incarnation > 1:
         cause, standing.cause = standing.cause, None
         cell.release()
@@ -313,4 +305,4 @@ def has_begun(life: Lifecycle, cell: Cell, body: Body, standing: Standing) -> No
     if standing.keeper is not None:
         standing.keeper.running(cell)
     if standing.group is not None:
-        standing.group.lose(body)
+        standing.group.is_up(body)

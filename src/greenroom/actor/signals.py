@@ -138,7 +138,7 @@ class ReceiveTimeout(_Bare):
 
 
 class MonitorRef:
-    """One monitor: what `ctx.monitor` returns and `ctx.demonitor` takes. Equal to nothing but itself."""
+    """One monitor: what `ctx.monitor` returns and `ctx.demonitor` takes."""
 
     __slots__ = ("number", "ref")
 
@@ -148,6 +148,12 @@ class MonitorRef:
 
     def __repr__(self) -> str:
         return f"<MonitorRef {self.number} of {self.ref}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MonitorRef) and (self.number, self.ref) == (other.number, other.ref)
+
+    def __hash__(self) -> int:
+        return hash(self.number)
 
 
 class Down(_Told):

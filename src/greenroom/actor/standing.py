@@ -91,6 +91,7 @@ class Standing:
         "incarnation",
         "keeper",
         "kept",
+        "last_failure",
         "last_restart",
         "log_period_began",
         "logged",
@@ -140,8 +141,9 @@ class Standing:
         # What its last incarnation wanted to be kept: its snapshot, and its receive timeout.
         self.kept: Any = None
         self.quiet: Any = None
-        # The last failure, and whether it has been reported.
+        # The last failure, until the actor runs again, and whether it has been reported; and what it was, in words.
         self.failure: Failure | None = None
+        self.last_failure: str | None = None
         self.reported = True
         self.log_period_began: float | None = None
         self.logged = 0

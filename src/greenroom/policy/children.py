@@ -65,7 +65,7 @@ class ChildSpec:
     name: str
     factory: Any
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: Mapping[str, Any] = field(default_factory=dict, hash=False)
     restart: Restart = Restart.PERMANENT
     shutdown: float | Shutdown = 5.0
     backoff: Backoff | None = None

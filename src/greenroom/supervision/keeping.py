@@ -121,6 +121,7 @@ class Keeping(Actor[Any, Any]):
             if ward.status in (STARTING, RESTING):
                 ward.status = RUNNING
                 ward.unsettled = False
+                ward.reason = None
                 ward.forget_due()
             started, ward.started = ward.started, []
             for reply in started:
@@ -346,6 +347,7 @@ class Keeping(Actor[Any, Any]):
         if ward.status == STOPPED:  # it is gone, though it was to come back: a new one takes its place
             self._spawn_again(ward)
             return
+        ward.forget_due()
         delay = self._delay_for(ward)
         self._report(ward, f"{self.ctx.self} restarts it {when(delay)}", delay)
         if delay <= 0.0:

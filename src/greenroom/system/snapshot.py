@@ -11,7 +11,6 @@ from greenroom.actor.body import Body, Family
 from greenroom.actor.ref import ActorRef
 from greenroom.actor.standing import Standing
 from greenroom.actor.states import STATES
-from greenroom.errors import in_words
 from greenroom.lanes import Lane
 from greenroom.ledger import Ledger
 
@@ -120,7 +119,7 @@ def _restarts_of(body: Body) -> dict[str, Any]:
         "last_restart": standing.last_restart,
         "next_attempt": standing.due if standing.resting else None,
         "failures": failures,
-        "last_failure": None if standing.failure is None else in_words(standing.failure.cause),
+        "last_failure": standing.last_failure,
         "crash_looping": failures >= CRASH_LOOP,
     }
 
