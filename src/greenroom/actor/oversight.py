@@ -163,13 +163,13 @@ def _restart(
     ran = _ran(cell, standing)
     delay, standing.streak = next_delay(supervision.backoff, standing.streak, ran, supervision.within, chance)
     standing.quiet_time = supervision.within
-    standing.due = now + delay
+    due = standing.due = now + delay
     standing.comes_back = True
     who = "" if supervision.scope is Scope.ONE_FOR_ONE else f" with its siblings ({supervision.scope.value})"
     when = f"in {delay:.3g} s" if delay else "at once"
     report(cell, standing, f"it is restarted{who} {when}", delay)
     cell.hold()
-    join_group(life, body, supervision.scope, cause, standing.due)
+    join_group(life, body, supervision.scope, cause, due)
     cell.order(Leave(cause, standing.group))
 
 
