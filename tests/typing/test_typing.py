@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import greenroom
-from tests.typing import good_program
+from tests.typing import good_program, supervised_program
 from tests.typing.bad_programs import BAD_PROGRAMS, MARK, program_of
 
 HERE = Path(__file__).parent
@@ -23,6 +23,8 @@ HOUSE = Path(greenroom.__file__).parents[1]
 """Where the package under test is found."""
 LINT = Path(__file__).parents[2] / ".venvs" / "lint" / "bin"
 """Where `make lint` has its tools."""
+
+GOOD_PROGRAMS = ["good_program", "supervised_program"]
 
 DEADLINE = 240.0
 Errors = dict[str, dict[int, list[str]]]
@@ -101,14 +103,16 @@ def verdict(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp(request.param)
     programs = folder / "programs"
     programs.mkdir()
-    (programs / "good_program.py").write_text((HERE / "good_program.py").read_text(encoding="utf-8"), encoding="utf-8")
+    for name in GOOD_PROGRAMS:
+        (programs / f"{name}.py").write_text((HERE / f"{name}.py").read_text(encoding="utf-8"), encoding="utf-8")
     for name, snippet in BAD_PROGRAMS.items():
         (programs / f"{name}.py").write_text(program_of(snippet), encoding="utf-8")
     return CHECKERS[request.param](folder)
 
 
-def test_a_good_program_has_no_errors(verdict: Errors) -> None:
-    assert dict(verdict.get("good_program", {})) == {}
+@pytest.mark.parametrize("name", GOOD_PROGRAMS)
+def test_a_good_program_has_no_errors(verdict: Errors, name: str) -> None:
+    assert dict(verdict.get(name, {})) == {}
 
 
 @pytest.mark.parametrize("name", BAD_PROGRAMS)
@@ -123,6 +127,7 @@ def test_a_good_program_runs() -> None:
     async def main() -> None:
         async with asyncio.timeout(20.0):
             await good_program.main()
+            await supervised_program.main()
 
     asyncio.run(main())
     good_program.sync_main()
