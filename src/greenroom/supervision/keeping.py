@@ -22,7 +22,7 @@ from greenroom.exits import KILLED, SHUTDOWN, ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff, next_delay
 from greenroom.policy.intensity import Window, elapsed
-from greenroom.supervision.requests import ChildCounts, CountChildren, StartChild, StopChild, WhichChildren
+from greenroom.supervision.requests import CountChildren, StartChild, StopChild, WhichChildren
 from greenroom.supervision.wards import (
     ENDING,
     LEAVING,
@@ -39,13 +39,14 @@ from greenroom.supervision.wards import (
     Running,
     Wake,
     Ward,
+    count,
+    when,
 )
 
 if TYPE_CHECKING:
     from greenroom.actor.ask import Reply
-    from greenroom.policy.children import ChildSpec
 
-__all__ = ["LATER", "Keeping", "Operation", "when"]
+__all__ = ["LATER", "Keeping", "Operation"]
 
 _log = logging.getLogger("greenroom")
 
@@ -160,8 +161,8 @@ class Keeping(Actor[Any, Any]):
     def _note_due(self, due: Due) -> None:
         """It is time for a restart."""
         ward = due.ward
-        ward.alarm = None
-        if ward.status == RESTING:
+        # A restart that was given up, or begun in another way, while this notice was queued has no alarm any more.
+        if ward.alarm is not None and ward.alarm.alert is due and ward.status == RESTING:
             self._start_again(ward)
 
     def post_stop(self) -> None:
@@ -219,7 +220,7 @@ class Keeping(Actor[Any, Any]):
         if isinstance(request, WhichChildren):
             return [ward.info() for ward in self._wards.values()]
         if isinstance(request, CountChildren):
-            return self._count()
+            return count(self._wards.values(), Keeping)
         if isinstance(request, StartChild):
             return self._add(request, reply)
         if isinstance(request, StopChild):
@@ -268,17 +269,6 @@ class Keeping(Actor[Any, Any]):
         if ward.status != ENDING:
             self._end(ward)
         return LATER
-
-    def _count(self) -> ChildCounts:
-        wards = list(self._wards.values())
-        supervisors = sum(1 for ward in wards if _is_supervisor(ward.spec))
-        return ChildCounts(
-            specs=len(wards),
-            active=sum(1 for ward in wards if ward.status == RUNNING),
-            restarting=sum(1 for ward in wards if ward.status in (RESTING, LEAVING)),
-            supervisors=supervisors,
-            workers=len(wards) - supervisors,
-        )
 
     # -- doing
 
@@ -406,12 +396,3 @@ class Keeping(Actor[Any, Any]):
 
 LATER = object()
 """The answer to a request will be given later."""
-
-
-def _is_supervisor(spec: ChildSpec) -> bool:
-    return isinstance(spec.factory, type) and issubclass(spec.factory, Keeping)
-
-
-def when(delay: float) -> str:
-    """How soon that is, in words."""
-    return f"in {delay:.3g} s" if delay > 0.0 else "at once"

@@ -20,9 +20,9 @@ from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import AutoShutdown, ChildSpec, Restart, SupervisorSpec
 from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Action, Child, Forget, GiveUp, ShutDown, Start, Stop, plan, wants_restart
-from greenroom.supervision.keeping import Keeping, Operation, when
+from greenroom.supervision.keeping import Keeping, Operation
 from greenroom.supervision.requests import DeleteChild, RestartChild, StartChild
-from greenroom.supervision.wards import LEAVING, RESTING, STARTING, STOPPED, Due, DueAlarm, Nudge, Wake, Ward
+from greenroom.supervision.wards import LEAVING, RESTING, STARTING, STOPPED, Due, DueAlarm, Nudge, Wake, Ward, when
 
 __all__ = ["Supervisor"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.stepping import Wait
@@ -15,7 +15,7 @@ from greenroom.exits import ExitKind, ExitReason
 from greenroom.policy.children import ChildSpec
 from greenroom.policy.directives import OnRestart
 from greenroom.policy.plan import wants_restart
-from greenroom.supervision.requests import ChildInfo
+from greenroom.supervision.requests import ChildCounts, ChildInfo
 
 if TYPE_CHECKING:
     from greenroom._core.cell import Cell
@@ -38,6 +38,8 @@ __all__ = [
     "Running",
     "Wake",
     "Ward",
+    "count",
+    "when",
 ]
 
 # Where a child stands, as its supervisor knows it.
@@ -109,11 +111,11 @@ class Wake(Alert):
 class DueAlarm(Alarm):
     """Sends a `Due`. A notice: a supervisor whose mailbox is full must hear of it all the same."""
 
-    __slots__ = ("_alert", "_cell")
+    __slots__ = ("_cell", "alert")
 
     def __init__(self, cell: Cell, deadline: float, alert: Due) -> None:
         self._cell = cell
-        self._alert = alert
+        self.alert = alert
         self.set_up_alarm(deadline)
         cell.loop.timers.add(self)
         if cell.loop.runq.asleep:
@@ -121,7 +123,7 @@ class DueAlarm(Alarm):
 
     def ring(self, door: object) -> None:
         """The time has come."""
-        self._cell.notify(self._alert)
+        self._cell.notify(self.alert)
 
     def cancel(self) -> None:
         """Send nothing."""
@@ -245,3 +247,21 @@ class Ward:
         standing = self.standing
         due = standing.due if standing.resting else None
         return ChildInfo(self.ref.name, self.ref, self.ref.state, standing.restarts, standing.last_restart, due)
+
+
+def count(wards: Iterable[Ward], supervisor: type) -> ChildCounts:
+    """How many there are; those whose factory is a `supervisor` class are supervisors."""
+    statuses = [ward.status for ward in wards]
+    kinds = [isinstance(ward.spec.factory, type) and issubclass(ward.spec.factory, supervisor) for ward in wards]
+    return ChildCounts(
+        specs=len(statuses),
+        active=statuses.count(RUNNING),
+        restarting=statuses.count(RESTING) + statuses.count(LEAVING),
+        supervisors=kinds.count(True),
+        workers=kinds.count(False),
+    )
+
+
+def when(delay: float) -> str:
+    """How soon that is, in words."""
+    return f"in {delay:.3g} s" if delay > 0.0 else "at once"
