@@ -14,7 +14,7 @@ from examples.pipeline.gauges import Reading
 from examples.pipeline.live import LiveView, draw
 
 SECONDS = 15.0
-TAKEN_AFTER, TAKEN_BEFORE = 9.0, 14.0
+TAKEN_AFTER, TAKEN_BEFORE = 8.0, 11.0  # when a crash is the headline
 COLUMNS, LINES = 100, 28
 
 
@@ -31,7 +31,7 @@ class Album:
         self.readings.append(reading)
 
     def pick(self) -> list[Reading]:
-        """Everything up to the busiest moment of the last third, for the mailboxes to have something in them."""
+        """Everything up to the busiest moment after the crash, for the mailboxes to have something in them."""
         places = [i for i, one in enumerate(self.readings) if TAKEN_AFTER <= one.elapsed <= TAKEN_BEFORE]
         busiest = max(places, key=lambda place: self.readings[place].ledger.queued)
         return self.readings[: busiest + 1]
