@@ -35,4 +35,3 @@ cdef class Mailbox(Ring):
     cpdef tuple evict(self, int lane)
     cdef _release(self, object sender)
     cpdef close(self)
-    cpdef reopen(self)

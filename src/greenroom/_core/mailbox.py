@@ -230,8 +230,3 @@ class Mailbox(Ring):
         """Let no more message in by the quick way."""
         self.closed = True
         self.limit = 0
-
-    def reopen(self) -> None:
-        """Let messages in again: its actor, which had stopped, comes back."""
-        self.closed = False
-        self.limit = 0 if self.priority is not None else self.capacity + self.notices

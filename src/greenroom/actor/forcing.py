@@ -12,6 +12,7 @@ from greenroom._core.timers import Alarm
 from greenroom.actor import ending
 from greenroom.actor.body import Body, More
 from greenroom.actor.drain import drain
+from greenroom.actor.timing import set_alarm
 from greenroom.exits import KILLED
 
 if TYPE_CHECKING:
@@ -34,11 +35,7 @@ class Deadline(Alarm):
         self._cell = cell
         # Whether the handler has been cancelled already, and is abandoned next.
         self.cancelled = cancelled
-        loop = cell.loop
-        self.set_up_alarm(loop.now() + seconds)
-        loop.timers.add(self)
-        if loop.runq.asleep:
-            loop.runq.wake()  # to sleep again, but not past this deadline
+        set_alarm(cell.loop, self, cell.loop.now() + seconds)
 
     def ring(self, door: object) -> None:
         """The time is up."""

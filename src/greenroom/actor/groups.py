@@ -19,6 +19,7 @@ from greenroom.actor.body import Body
 from greenroom.actor.restarting import Leave, forget_alarm, start_again
 from greenroom.actor.standing import standing_of
 from greenroom.actor.states import State
+from greenroom.actor.timing import set_alarm
 from greenroom.policy.directives import Scope, group_of
 
 if TYPE_CHECKING:
@@ -206,10 +207,7 @@ class Group(Alarm):
         self._waits_until = self.due
         loop = self._life.loop
         self.disarm(loop.timers)
-        self.set_up_alarm(self.due)
-        loop.timers.add(self)
-        if loop.runq.asleep:
-            loop.runq.wake()  # to sleep again, but not past this deadline
+        set_alarm(loop, self, self.due)
         for member in self._members:
             standing_of(member).due = self.due
 

@@ -23,7 +23,7 @@ cdef extern from "Python.h":
     void untrack "PyObject_GC_UnTrack" (object)
 
 cdef bint COMPILED
-cdef int CREATED, STARTING, RUNNING, STOPPING, STOPPED, FAILED, TERMINATED
+cdef int CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED
 cdef object NORMAL, SHUTDOWN, KILLED, Context, ActorRef, STOP_IN_ORDER, SAME_VERDICT, STOPPED_VERDICT
 
 @cython.final

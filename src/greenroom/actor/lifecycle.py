@@ -42,7 +42,6 @@ STARTING = State.STARTING.code
 RUNNING = State.RUNNING.code
 STOPPING = State.STOPPING.code
 STOPPED = State.STOPPED.code
-FAILED = State.FAILED.code
 TERMINATED = State.TERMINATED.code
 
 SAME_VERDICT = Behaviors.same

@@ -13,7 +13,7 @@ from greenroom._core.cell import Cell
 from greenroom.actor import ending, starting
 from greenroom.actor.body import Body
 from greenroom.actor.groups import join_group
-from greenroom.actor.reports import Doing, describe, report
+from greenroom.actor.reports import Doing, describe, report, when
 from greenroom.actor.restarting import Leave, waits_to_return
 from greenroom.actor.standing import Standing, standing_of
 from greenroom.actor.states import State
@@ -67,7 +67,7 @@ def judge(life: Lifecycle, cell: Cell, body: Body, message: object, cause: BaseE
         return  # it has failed already, and something is being done about it
     was_running = body.state != STARTING
     if isinstance(cause, AttributeError) and cause.name == "ctx" and not was_running:
-        cause.add_note("An actor has its `ctx` from `pre_start` on, not in `__init__`.")
+        add_note(cause, "An actor has its `ctx` from `pre_start` on, not in `__init__`.")
     standing.failure = describe(cell, body, message, cause, was_running)
     standing.last_failure = in_words(cause)
     standing.reported = False
@@ -166,8 +166,7 @@ def _restart(
     due = standing.due = now + delay
     standing.comes_back = True
     who = "" if supervision.scope is Scope.ONE_FOR_ONE else f" with its siblings ({supervision.scope.value})"
-    when = f"in {delay:.3g} s" if delay else "at once"
-    report(cell, standing, f"it is restarted{who} {when}", delay)
+    report(cell, standing, f"it is restarted{who} {when(delay)}", delay)
     cell.hold()
     join_group(life, body, supervision.scope, cause, due)
     cell.order(Leave(cause, standing.group))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from greenroom._core.cell import Cell
     from greenroom.actor.body import Body
 
-__all__ = ["LOGGED_PER_PERIOD", "LOG_PERIOD", "Doing", "describe", "report", "report_undecided"]
+__all__ = ["LOGGED_PER_PERIOD", "LOG_PERIOD", "Doing", "describe", "report", "report_undecided", "when"]
 
 _log = logging.getLogger("greenroom")
 
@@ -112,3 +112,8 @@ def _duration(seconds: float) -> str:
     ('0.42 ms', '12.3 ms', '4.2 s')
     """
     return f"{1000 * seconds:.3g} ms" if seconds < 1.0 else f"{seconds:.3g} s"
+
+
+def when(delay: float) -> str:
+    """How soon that is, in words."""
+    return f"in {delay:.3g} s" if delay > 0.0 else "at once"

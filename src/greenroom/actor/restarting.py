@@ -28,6 +28,7 @@ from greenroom.actor.signals import PreRestart
 from greenroom.actor.spec import blueprint_of
 from greenroom.actor.standing import Standing, standing_of
 from greenroom.actor.states import State
+from greenroom.actor.timing import set_alarm
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason, ends_system
 from greenroom.policy.directives import OnRestart
 
@@ -38,7 +39,6 @@ __all__ = ["Leave", "forget", "forget_alarm", "has_begun", "rest", "start_again"
 
 _log = logging.getLogger("greenroom")
 
-CREATED = State.CREATED.code
 STARTING = State.STARTING.code
 RUNNING = State.RUNNING.code
 STOPPING = State.STOPPING.code
@@ -79,7 +79,7 @@ class Due(Alarm):
 
     def __init__(self, cell: Cell, deadline: float) -> None:
         self._cell = cell
-        self.set_up_alarm(deadline)
+        set_alarm(cell.loop, self, deadline)
 
     def ring(self, door: object) -> None:
         """The backoff is over."""
@@ -164,8 +164,6 @@ def rest(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> None:
         life.enter(body, FAILED)
     if body.state != RESTARTING:
         life.enter(body, RESTARTING)
-    if cell.closed:
-        cell.reopen()
     cell.hold()
     more.phase = ending.NONE
     more.ending = None
@@ -216,14 +214,10 @@ def _keep_or_clear(cell: Cell, body: Body, more: More, standing: Standing) -> No
 
 def start_when_due(cell: Cell, standing: Standing) -> None:
     """Step 5, now or when the backoff is over."""
-    loop = cell.loop
-    if standing.due is None or standing.due <= loop.now():
+    if standing.due is None or standing.due <= cell.loop.now():
         cell.order(start_alone)
         return
     standing.alarm = Due(cell, standing.due)
-    loop.timers.add(standing.alarm)
-    if loop.runq.asleep:
-        loop.runq.wake()  # to sleep again, but not past this deadline
 
 
 def forget_alarm(cell: Cell, standing: Standing) -> None:

@@ -12,7 +12,7 @@ from greenroom.actor.address import Address
 from greenroom.actor.signals import ReceiveTimeout
 from greenroom.errors import BadArgument, InvalidDelay
 
-__all__ = ["KeyedTimers", "Quiet", "cell_of", "require_number", "start_timer"]
+__all__ = ["KeyedTimers", "Quiet", "cell_of", "require_number", "set_alarm", "start_timer"]
 
 _FEW = 32
 """Keys that are kept without a look at whether their timers are over."""
@@ -105,6 +105,14 @@ def require_number(what: str, seconds: object) -> None:
         raise InvalidDelay(what, seconds)
 
 
+def set_alarm(loop: Any, alarm: Alarm, deadline: float) -> None:
+    """Let `alarm` ring at `deadline`, also if the loop sleeps."""
+    alarm.set_up_alarm(deadline)
+    loop.timers.add(alarm)
+    if loop.runq.asleep:
+        loop.runq.wake()  # to sleep again, but not past this deadline
+
+
 class Quiet(Alarm):
     """Rings when an actor has had no message for a while. It is set once, not at every message: when it rings too
     early, because a message came meanwhile, it waits for the rest of the time.
@@ -155,7 +163,4 @@ class Quiet(Alarm):
         self.disarm(self._cell.loop.timers)
 
     def _wait_from(self, moment: float) -> None:
-        self.set_up_alarm(moment + self.seconds)
-        self._cell.loop.timers.add(self)
-        if self._cell.loop.runq.asleep:
-            self._cell.loop.runq.wake()  # to sleep again, but not past this deadline
+        set_alarm(self._cell.loop, self, moment + self.seconds)

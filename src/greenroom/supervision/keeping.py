@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from greenroom.actor.actor import Actor
 from greenroom.actor.address import Address
 from greenroom.actor.behaviors import Behaviors
-from greenroom.actor.reports import report
+from greenroom.actor.reports import report, when
 from greenroom.actor.restarting import Leave, start_again
 from greenroom.errors import ActorTerminated, NoSuchChild, RestartLimit, Unhandled
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason
@@ -40,7 +40,6 @@ from greenroom.supervision.wards import (
     Wake,
     Ward,
     count,
-    when,
 )
 
 if TYPE_CHECKING:

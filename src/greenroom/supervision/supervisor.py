@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from greenroom.actor.address import Address
 from greenroom.actor.ask import Reply
+from greenroom.actor.reports import when
 from greenroom.errors import (
     ActorTerminated,
     BadArgument,
@@ -22,7 +23,7 @@ from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Action, Child, Forget, GiveUp, ShutDown, Start, Stop, plan, wants_restart
 from greenroom.supervision.keeping import Keeping, Operation
 from greenroom.supervision.requests import DeleteChild, RestartChild, StartChild
-from greenroom.supervision.wards import LEAVING, RESTING, STARTING, STOPPED, Due, DueAlarm, Nudge, Wake, Ward, when
+from greenroom.supervision.wards import LEAVING, RESTING, STARTING, STOPPED, Due, DueAlarm, Nudge, Wake, Ward
 
 __all__ = ["Supervisor"]
 

@@ -11,6 +11,7 @@ from greenroom._core.timers import Alarm
 from greenroom.actor.reports import Doing
 from greenroom.actor.standing import Standing, standing_of
 from greenroom.actor.states import State
+from greenroom.actor.timing import set_alarm
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.policy.children import ChildSpec
 from greenroom.policy.directives import OnRestart
@@ -39,7 +40,6 @@ __all__ = [
     "Wake",
     "Ward",
     "count",
-    "when",
 ]
 
 # Where a child stands, as its supervisor knows it.
@@ -116,10 +116,7 @@ class DueAlarm(Alarm):
     def __init__(self, cell: Cell, deadline: float, alert: Due) -> None:
         self._cell = cell
         self.alert = alert
-        self.set_up_alarm(deadline)
-        cell.loop.timers.add(self)
-        if cell.loop.runq.asleep:
-            cell.loop.runq.wake()  # to sleep again, but not past this deadline
+        set_alarm(cell.loop, self, deadline)
 
     def ring(self, door: object) -> None:
         """The time has come."""
@@ -260,8 +257,3 @@ def count(wards: Iterable[Ward], supervisor: type) -> ChildCounts:
         supervisors=kinds.count(True),
         workers=kinds.count(False),
     )
-
-
-def when(delay: float) -> str:
-    """How soon that is, in words."""
-    return f"in {delay:.3g} s" if delay > 0.0 else "at once"
