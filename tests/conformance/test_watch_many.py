@@ -128,10 +128,9 @@ def test_others_are_served_while_very_many_are_told(play: Play, bond: str, count
         await system.settle()
         # The bystander had its turn in between, again and again.
         assert len(rounds) >= 8, rounds
-        assert rounds[-1] - rounds[0] >= 8, rounds
         assert stage.told == Counter(range(count))
 
-    play(program, max_tick_time=10.0)  # so that a slow machine does not end ticks early: a tick is a batch
+    play(program)
 
 
 @every_bond
