@@ -14,9 +14,12 @@ from greenroom import (
     ActorSystem,
     Behaviors,
     Context,
+    Directive,
     ExitKind,
     MailboxConfig,
+    Supervision,
 )
+from greenroom.errors import WrongLoop
 from greenroom.testing import TestProbe
 from tests.conformance.watchers import BAD, Plain, Ref, Watcher, end
 
@@ -331,6 +334,23 @@ def test_an_actor_that_is_stopping_is_watched_to_its_end(play: Play) -> None:
 
 
 # -- against a model
+
+
+def test_nobody_watches_an_actor_of_another_system(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        async with ActorSystem("other") as other:
+            stranger = other.spawn(Plain)
+            log: list[Any] = []
+            watcher = system.spawn(Watcher, log, supervision=Supervision(Directive.RESUME))
+            with pytest.raises(WrongLoop):
+                await watcher.ask(lambda ctx: ctx.watch(stranger))
+            await end(stranger)
+            with pytest.raises(WrongLoop):
+                await watcher.ask(lambda ctx: ctx.watch(stranger))
+            await system.settle()
+            assert log == []
+
+    play(program)
 
 
 @settings(max_examples=40, deadline=None)

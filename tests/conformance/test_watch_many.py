@@ -124,7 +124,7 @@ def test_others_are_served_while_very_many_are_told(play: Play, bond: str, count
         bystander = system.spawn(Bystander, stage, enough)
         bystander.tell("begin")
         stage.target.fail(BAD)
-        while len(stage.rounds_told) < SENTINELS:  # noqa: ASYNC110 - the system does not settle before
+        while len(stage.rounds_told) < SENTINELS:  # the system does not settle before
             await asyncio.sleep(0)
             stage.ticks += 1
         rounds, ticks = stage.rounds_told[:], stage.ticks_told[:]

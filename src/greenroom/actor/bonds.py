@@ -14,8 +14,8 @@ from typing import Any
 from greenroom._core.cell import Cell
 from greenroom.actor.body import Body
 from greenroom.actor.signals import Down, Exit, MonitorRef
-from greenroom.actor.watch import cry
-from greenroom.errors import ActorTerminated, BadArgument, LinkBroken, WrongLoop
+from greenroom.actor.watch import cry, require_able
+from greenroom.errors import BadArgument, LinkBroken
 from greenroom.exits import ExitReason
 
 __all__ = [
@@ -62,16 +62,9 @@ def bonds_of(body: Body) -> Bonds:
     return bonds
 
 
-def _require_alive(body: Body, target: Cell) -> None:
-    if body.cell.body is not body:
-        raise ActorTerminated(body.cell.shown(), body.cell.body.reason)
-    if target.loop is not body.cell.loop:
-        raise WrongLoop(target.shown())
-
-
 def monitor(body: Body, target: Cell) -> MonitorRef:
     """Let `body` get a `Down` when `target` has ended; at once if it has. Every monitor is one of its own."""
-    _require_alive(body, target)
+    require_able(body, target)
     mref = MonitorRef(target.shown(), next(_numbers))  # type: ignore[arg-type]
     bonds_of(body).monitors[mref] = None
     theirs = target.body
@@ -117,7 +110,7 @@ def deliver_down(body: Body, notice: Down) -> Any:
 
 def link(body: Body, target: Cell) -> None:
     """Let the two share their fate: when one ends abnormally the other fails, unless it traps exits."""
-    _require_alive(body, target)
+    require_able(body, target)
     if target is body.cell:
         return
     links = bonds_of(body).links

@@ -21,10 +21,10 @@ from greenroom.actor.body import Body
 from greenroom.actor.procedures import Procedure, actor_of, begin, call_hook
 from greenroom.actor.signals import Terminated
 from greenroom.actor.spec import blueprint_of
-from greenroom.errors import ActorTerminated, DeathPact
+from greenroom.errors import ActorTerminated, DeathPact, WrongLoop
 from greenroom.exits import ExitReason
 
-__all__ = ["BATCH", "cry", "deliver", "tell_watchers", "unwatch", "unwatch_all", "watch"]
+__all__ = ["BATCH", "cry", "deliver", "require_able", "tell_watchers", "unwatch", "unwatch_all", "watch"]
 
 BATCH = 512
 """How many are told of an end before others have their turn."""
@@ -40,10 +40,17 @@ class Watch:
         self.notice: Terminated | None = None
 
 
-def watch(body: Body, target: Cell, message: object) -> None:
-    """Let `body` be told when `target` has ended; at once if it has. Watching again changes only the message."""
+def require_able(body: Body, target: Cell) -> None:
+    """Refuse, unless `body` can be told of `target`'s end: it lives, and on the same loop, for nothing is locked."""
     if body.cell.body is not body:
         raise ActorTerminated(body.cell.shown(), body.cell.body.reason)
+    if target.loop is not body.cell.loop:
+        raise WrongLoop(target.shown())
+
+
+def watch(body: Body, target: Cell, message: object) -> None:
+    """Let `body` be told when `target` has ended; at once if it has. Watching again changes only the message."""
+    require_able(body, target)
     watching = body.extra().watching
     known = watching.get(target)
     if known is not None and known.notice is None:
