@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import sys
 from collections.abc import Callable, Coroutine
 from itertools import count
@@ -20,6 +21,12 @@ DEADLINE = 20.0
 BACKENDS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
 
 Program = Callable[[ActorSystem], Coroutine[Any, Any, None]]
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what the tests start: a shell has its background jobs ignore it, and that is inherited."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
