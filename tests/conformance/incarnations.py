@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorRef, ActorSystem, Backoff, State, Supervision
+from greenroom import Actor, ActorRef, ActorSystem, Backoff, OnRestart, State, Supervision
 from tests.conformance.lives import TRANSITIONS
 
 __all__ = [
     "AT_ONCE",
+    "BAD",
     "BORN_AGAIN",
+    "CLEARING",
     "GONE",
     "PHOENIXES",
     "AsyncPhoenix",
@@ -34,6 +36,9 @@ __all__ = [
 Ref = ActorRef[Any, Any]
 AT_ONCE = Supervision(max_restarts=None, backoff=None)
 """Restarts without delay and without limit."""
+CLEARING = Supervision(max_restarts=None, backoff=None, mailbox=OnRestart.CLEAR)
+"""The same, without what was queued."""
+BAD = ValueError("on purpose")
 
 
 class Book:

@@ -10,6 +10,7 @@ import pytest
 from greenroom import ActorSystem, Behaviors, Context, ManualClock, State, Supervision
 from tests.conformance.incarnations import (
     AT_ONCE,
+    BAD,
     BORN_AGAIN,
     GONE,
     AsyncPhoenix,
@@ -26,8 +27,6 @@ from tests.conformance.lives import ended
 
 if TYPE_CHECKING:
     from tests.conftest import Play
-
-BAD = ValueError("on purpose")
 
 
 @every_phoenix

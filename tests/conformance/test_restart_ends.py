@@ -21,6 +21,7 @@ from greenroom.testing import TestProbe
 from tests.conformance.askers import outcome
 from tests.conformance.incarnations import (
     AT_ONCE,
+    BAD,
     AsyncPhoenix,
     Book,
     Gate,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from tests.conftest import Play
 
 
-BAD = ValueError("on purpose")
 LEAVING = ["pre_restart 1", "snapshot 1", "post_stop 1"]
 COMING = ["init 2", "pre_start 2", "restore 2", "post_restart 2", "post_start 2"]
 ENDS = ["stop", "kill", "parent", "shutdown"]

@@ -15,30 +15,17 @@ from greenroom import (
     Exit,
     ExitKind,
     ManualClock,
-    OnRestart,
     ReceiveTimeout,
     Reply,
     State,
     Supervision,
 )
 from greenroom.testing import TestProbe
-from tests.conformance.incarnations import (
-    AT_ONCE,
-    Bird,
-    Book,
-    Gate,
-    Phoenix,
-    every_phoenix,
-    slow,
-    turns,
-)
+from tests.conformance.incarnations import AT_ONCE, BAD, Bird, Book, Gate, Phoenix, every_phoenix, slow, turns
 from tests.conformance.lives import ended
 
 if TYPE_CHECKING:
     from tests.conftest import Play
-
-BAD = ValueError("on purpose")
-CLEARING = Supervision(max_restarts=None, backoff=None, mailbox=OnRestart.CLEAR)
 
 
 @every_phoenix

@@ -21,6 +21,8 @@ from tests.conformance.askers import outcome
 from tests.conformance.cast import run_threads_while_blocked
 from tests.conformance.incarnations import (
     AT_ONCE,
+    BAD,
+    CLEARING,
     AsyncPhoenix,
     Bird,
     Book,
@@ -34,9 +36,6 @@ from tests.conformance.lives import ended
 
 if TYPE_CHECKING:
     from tests.conftest import Play
-
-BAD = ValueError("on purpose")
-CLEARING = Supervision(max_restarts=None, backoff=None, mailbox=OnRestart.CLEAR)
 
 
 @every_phoenix

@@ -12,6 +12,7 @@ from greenroom.errors import BadArgument
 from greenroom.testing import TestProbe
 from tests.conformance.askers import in_thread
 from tests.conformance.incarnations import (
+    BAD,
     BORN_AGAIN,
     AsyncPhoenix,
     Book,
@@ -27,8 +28,6 @@ from tests.conformance.lives import ended
 
 if TYPE_CHECKING:
     from tests.conftest import Play
-
-BAD = ValueError("on purpose")
 
 
 @every_phoenix

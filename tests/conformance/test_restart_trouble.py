@@ -20,6 +20,7 @@ from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.askers import outcome
 from tests.conformance.incarnations import (
     AT_ONCE,
+    BAD,
     BORN_AGAIN,
     AsyncPhoenix,
     Book,
@@ -42,7 +43,6 @@ class Panic(BaseException):
     """No exception that anybody should catch."""
 
 
-BAD = ValueError("on purpose")
 ERRORS = [ValueError, StopAsyncIteration, asyncio.CancelledError, Panic, GeneratorExit]
 every_error = pytest.mark.parametrize("error", ERRORS)
 LEAVING = ["pre_restart 1", "snapshot 1", "post_stop 1"]

@@ -22,6 +22,7 @@ from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.askers import outcome
 from tests.conformance.incarnations import (
     AT_ONCE,
+    BAD,
     AsyncPhoenix,
     Bird,
     Book,
@@ -37,7 +38,6 @@ from tests.conformance.lives import Plain, PlainAsync, assert_is_a_life, ended, 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-BAD = ValueError("on purpose")
 STOP, RESUME, ESCALATE, RESTART = Directive.STOP, Directive.RESUME, Directive.ESCALATE, Directive.RESTART
 
 

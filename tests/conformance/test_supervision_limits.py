@@ -18,18 +18,12 @@ from greenroom import (
     Supervision,
     SystemConfig,
 )
-from tests.conformance.incarnations import (
-    AT_ONCE,
-    Bird,
-    Book,
-    Phoenix,
-)
+from tests.conformance.incarnations import AT_ONCE, BAD, Bird, Book, Phoenix
 from tests.conformance.lives import ended
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-BAD = ValueError("on purpose")
 STOP, RESUME, ESCALATE, RESTART = Directive.STOP, Directive.RESUME, Directive.ESCALATE, Directive.RESTART
 
 

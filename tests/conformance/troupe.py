@@ -6,12 +6,11 @@ import asyncio
 from typing import Any
 
 from greenroom import ActorSystem, Scope, State, Supervision
-from tests.conformance.incarnations import Book, Ref, assert_legal, soon, turns
+from tests.conformance.incarnations import BAD, Book, Ref, assert_legal, soon, turns
 from tests.conformance.lives import Plain
 
 __all__ = ["ALL", "ALONE", "BAD", "REST", "Troupe", "settled"]
 
-BAD = ValueError("on purpose")
 ALL = Supervision(scope=Scope.ONE_FOR_ALL, max_restarts=None, backoff=None)
 REST = Supervision(scope=Scope.REST_FOR_ONE, max_restarts=None, backoff=None)
 ALONE = Supervision(max_restarts=None, backoff=None)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from greenroom import (
     Actor,
     ActorRef,
@@ -18,7 +20,21 @@ from greenroom import (
     WhichChildren,
 )
 
-__all__ = ["AsyncWorker", "Boom", "Gate", "Panic", "Stage", "Worker", "by_name", "end", "nothing_left", "supervise"]
+__all__ = [
+    "GRACE",
+    "AsyncWorker",
+    "Boom",
+    "Gate",
+    "Panic",
+    "Stage",
+    "Worker",
+    "both",
+    "by_name",
+    "child_of",
+    "end",
+    "nothing_left",
+    "supervise",
+]
 
 
 class Boom(Exception):
@@ -130,6 +146,11 @@ class AsyncWorker(Worker):
         await self.enact(f"-{self.name}")
 
 
+both = pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
+GRACE = 2.0
+"""More than enough for a cancelled hook, before it is abandoned."""
+
+
 async def supervise(
     system: ActorSystem, children: list[ChildSpec], scope: Scope = Scope.ONE_FOR_ONE, **options: Any
 ) -> ActorRef[Any, Any]:
@@ -144,6 +165,13 @@ async def by_name(supervisor: ActorRef[Any, Any]) -> dict[str, ChildInfo]:
     """Its children, as it tells them."""
     found: list[ChildInfo] = await supervisor.ask(WhichChildren(), timeout=None)
     return {info.name: info for info in found}
+
+
+async def child_of(supervisor: ActorRef[Any, Any], name: str) -> ActorRef[Any, Any]:
+    """One of its children, which must have been started."""
+    ref = (await by_name(supervisor))[name].ref
+    assert ref is not None
+    return ref
 
 
 END: dict[str, Callable[[ActorRef[Any, Any]], object]] = {

@@ -28,12 +28,11 @@ from greenroom import (
 )
 from greenroom.errors import ConfigError, NoSuchChild, TooManyActors, TooManyChildren, Unhandled
 from greenroom.testing import TestProbe
-from tests.supervision.staff import END, AsyncWorker, Boom, Stage, Worker, by_name, end, nothing_left
+from tests.supervision.staff import END, AsyncWorker, Boom, Stage, Worker, both, by_name, end, nothing_left
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-both = pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
 PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY
 
 

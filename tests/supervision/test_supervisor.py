@@ -27,12 +27,23 @@ from greenroom import (
 )
 from greenroom.errors import ConfigError, TooManyActors
 from greenroom.testing import TestProbe
-from tests.supervision.staff import END, AsyncWorker, Boom, Panic, Stage, Worker, by_name, end, nothing_left, supervise
+from tests.supervision.staff import (
+    END,
+    AsyncWorker,
+    Boom,
+    Panic,
+    Stage,
+    Worker,
+    both,
+    by_name,
+    end,
+    nothing_left,
+    supervise,
+)
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-both = pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
 PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY
 
 

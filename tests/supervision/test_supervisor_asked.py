@@ -26,19 +26,12 @@ from greenroom.errors import (
     NameTaken,
     Unhandled,
 )
-from tests.supervision.staff import AsyncWorker, Boom, Stage, Worker, by_name, supervise
+from tests.supervision.staff import Boom, Stage, Worker, by_name, child_of, supervise
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-both = pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
 TRANSIENT, TEMPORARY = Restart.TRANSIENT, Restart.TEMPORARY
-
-
-async def child_of(supervisor: ActorRef[Any, Any], name: str) -> ActorRef[Any, Any]:
-    ref = (await by_name(supervisor))[name].ref
-    assert ref is not None
-    return ref
 
 
 def test_requests_that_are_told_are_done_and_mistakes_do_no_harm(play: Play) -> None:  # J10

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from greenroom import (
-    ActorRef,
     ActorSystem,
     Backoff,
     CountChildren,
@@ -15,19 +14,13 @@ from greenroom import (
     Scope,
     State,
 )
-from tests.supervision.staff import AsyncWorker, Boom, Stage, Worker, by_name, supervise
+from tests.supervision.staff import AsyncWorker, Boom, Stage, Worker, by_name, child_of, supervise
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
 SCOPES = [Scope.ONE_FOR_ONE, Scope.ONE_FOR_ALL, Scope.REST_FOR_ONE]
 every_scope = pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: str(scope.value))
-
-
-async def child_of(supervisor: ActorRef[Any, Any], name: str) -> ActorRef[Any, Any]:
-    ref = (await by_name(supervisor))[name].ref
-    assert ref is not None
-    return ref
 
 
 def test_delays_are_exact_and_a_childs_own_backoff_goes_over_its_supervisors(play: Play) -> None:  # case 42

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from greenroom import (
-    ActorRef,
     ActorSystem,
     ChildSpec,
     ExitKind,
@@ -20,20 +19,10 @@ from greenroom import (
     Supervisor,
 )
 from greenroom.testing import TestProbe
-from tests.supervision.staff import AsyncWorker, Boom, Stage, Worker, by_name, end, supervise
+from tests.supervision.staff import GRACE, AsyncWorker, Boom, Stage, Worker, both, by_name, child_of, end, supervise
 
 if TYPE_CHECKING:
     from tests.conftest import Play
-
-both = pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
-GRACE = 2.0
-"""More than enough for a cancelled hook, before it is abandoned."""
-
-
-async def child_of(supervisor: ActorRef[Any, Any], name: str) -> ActorRef[Any, Any]:
-    ref = (await by_name(supervisor))[name].ref
-    assert ref is not None
-    return ref
 
 
 @both

@@ -20,12 +20,11 @@ from greenroom import (
 )
 from greenroom.errors import ChildRestarting
 from greenroom.testing import TestProbe
-from tests.supervision.staff import END, AsyncWorker, Boom, Stage, Worker, by_name, end, nothing_left, supervise
+from tests.supervision.staff import END, AsyncWorker, Boom, Stage, Worker, both, by_name, end, nothing_left, supervise
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-both = pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
 ALL, REST, ONE = Scope.ONE_FOR_ALL, Scope.REST_FOR_ONE, Scope.ONE_FOR_ONE
 PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY
 

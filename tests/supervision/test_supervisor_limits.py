@@ -24,7 +24,7 @@ from greenroom import (
 )
 from greenroom.policy.directives import Directive
 from greenroom.testing import TestProbe
-from tests.supervision.staff import AsyncWorker, Boom, Panic, Stage, by_name, end, nothing_left, supervise
+from tests.supervision.staff import AsyncWorker, Boom, Panic, Stage, by_name, child_of, end, nothing_left, supervise
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -36,12 +36,6 @@ every_scope = pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: str(sco
 def state_of(ref: ActorRef[Any, Any]) -> State:
     """Its state, which a type checker does not hold for the same after a while."""
     return ref.state
-
-
-async def child_of(supervisor: ActorRef[Any, Any], name: str) -> ActorRef[Any, Any]:
-    ref = (await by_name(supervisor))[name].ref
-    assert ref is not None
-    return ref
 
 
 @every_scope

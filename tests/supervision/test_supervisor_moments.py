@@ -24,20 +24,21 @@ from greenroom import (
     Supervisor,
 )
 from greenroom.testing import TestProbe
-from tests.supervision.staff import AsyncWorker, Boom, Gate, Stage, Worker, by_name, end, nothing_left, supervise
+from tests.supervision.staff import (
+    GRACE,
+    AsyncWorker,
+    Boom,
+    Gate,
+    Stage,
+    by_name,
+    child_of,
+    end,
+    nothing_left,
+    supervise,
+)
 
 if TYPE_CHECKING:
     from tests.conftest import Play
-
-both = pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
-GRACE = 2.0
-"""More than enough for a cancelled hook, before it is abandoned."""
-
-
-async def child_of(supervisor: ActorRef[Any, Any], name: str) -> ActorRef[Any, Any]:
-    ref = (await by_name(supervisor))[name].ref
-    assert ref is not None
-    return ref
 
 
 class Scene:

@@ -31,12 +31,22 @@ from greenroom import (
     WhichChildren,
 )
 from greenroom.errors import ChildRunning, NoSuchChild
-from tests.supervision.staff import END, AsyncWorker, Boom, Panic, Stage, Worker, by_name, end, nothing_left, supervise
+from tests.supervision.staff import (
+    END,
+    Boom,
+    Panic,
+    Stage,
+    Worker,
+    both,
+    by_name,
+    end,
+    nothing_left,
+    supervise,
+)
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-both = pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
 every_scope = pytest.mark.parametrize("scope", list(Scope), ids=lambda scope: str(scope.value))
 every_end = pytest.mark.parametrize("how", list(END))
 BY_OTHERS = (Boom, Panic, RestartLimit)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import (
-    ActorRef,
     ActorSystem,
     ActorTerminated,
     Backoff,
@@ -34,19 +33,24 @@ from greenroom.errors import (
     NoSuchChild,
 )
 from greenroom.testing import TestProbe
-from tests.supervision.staff import END, AsyncWorker, Boom, Panic, Stage, Worker, by_name, end, nothing_left, supervise
+from tests.supervision.staff import (
+    END,
+    Boom,
+    Panic,
+    Stage,
+    Worker,
+    both,
+    by_name,
+    child_of,
+    end,
+    nothing_left,
+    supervise,
+)
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-both = pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
 TRANSIENT, TEMPORARY = Restart.TRANSIENT, Restart.TEMPORARY
-
-
-async def child_of(supervisor: ActorRef[Any, Any], name: str) -> ActorRef[Any, Any]:
-    ref = (await by_name(supervisor))[name].ref
-    assert ref is not None
-    return ref
 
 
 @both

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from greenroom import (
-    ActorRef,
     ActorSystem,
     AutoShutdown,
     ChildSpec,
@@ -22,21 +21,26 @@ from greenroom import (
 )
 from greenroom.errors import ConfigError
 from greenroom.testing import TestProbe
-from tests.supervision.staff import END, AsyncWorker, Boom, Stage, Worker, by_name, end, nothing_left, supervise
+from tests.supervision.staff import (
+    END,
+    AsyncWorker,
+    Boom,
+    Stage,
+    Worker,
+    both,
+    by_name,
+    child_of,
+    end,
+    nothing_left,
+    supervise,
+)
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-both = pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
 ANY, ALL, NEVER = AutoShutdown.ANY, AutoShutdown.ALL, AutoShutdown.NEVER
 PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY
 passing = pytest.mark.parametrize("restart", [TRANSIENT, TEMPORARY])
-
-
-async def child_of(supervisor: ActorRef[Any, Any], name: str) -> ActorRef[Any, Any]:
-    ref = (await by_name(supervisor))[name].ref
-    assert ref is not None
-    return ref
 
 
 def test_pairs_that_make_no_sense_are_refused(play: Play) -> None:  # case 39

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from greenroom import (
-    ActorRef,
     ActorSystem,
     ActorTerminated,
     Backoff,
@@ -25,18 +24,12 @@ from greenroom import (
     WhichChildren,
 )
 from greenroom.errors import ChildRunning, GreenroomError, NoSuchChild, Unhandled
-from tests.supervision.staff import AsyncWorker, Boom, Stage, by_name, nothing_left, supervise
+from tests.supervision.staff import AsyncWorker, Boom, Stage, by_name, child_of, nothing_left, supervise
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
 ALL = Scope.ONE_FOR_ALL
-
-
-async def child_of(supervisor: ActorRef[Any, Any], name: str) -> ActorRef[Any, Any]:
-    ref = (await by_name(supervisor))[name].ref
-    assert ref is not None
-    return ref
 
 
 @pytest.mark.parametrize("moment", ["-a", "-c", "+a", "+c"])
