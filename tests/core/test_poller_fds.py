@@ -148,7 +148,7 @@ async def main():
     poller.watch(fd, print, None)
     ours.close()
     theirs.close()
-    await asyncio.sleep(0.01)
+    await asyncio.to_thread(int)  # the loop looks at its fds
     assert poller.unwatch(fd)
     poller.detach()
     print("alive")
