@@ -56,7 +56,7 @@ def end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> Procedur
         _end_all_the_more(life, cell, body, more, reason)
         return
     standing = more.standing
-    comes_back = standing is not None and life.is_to_come_back(body, more.ending or reason)
+    comes_back = standing is not None and _is_to_come_back(life, body, more.ending or reason)
     if standing is not None:
         if comes_back and standing.resting:
             more.ending = None
@@ -89,10 +89,23 @@ def end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> Procedur
         yield from close(life, cell, body)
 
 
+def _is_to_come_back(life: Lifecycle, body: Body, reason: ExitReason) -> bool:
+    """Whether an actor with a keeper rests after such an end, to be started again."""
+    standing = body.extra().standing
+    if standing.keeper is None or standing.final or life.closed:
+        return False
+    parent = body.cell.ref._parent
+    above = None if parent is None else parent._cell.body.more
+    if above is not None and above.phase != NONE:
+        return False
+    wanted: bool = standing.keeper.wants(reason.kind)
+    return wanted
+
+
 def _end_all_the_more(life: Lifecycle, cell: Cell, body: Body, more: More, reason: ExitReason) -> None:
     """It is told to end while it does, or while it leaves to be restarted, which it then is not."""
     standing = more.standing
-    if standing is not None and standing.comes_back and not life.is_to_come_back(body, reason):
+    if standing is not None and standing.comes_back and not _is_to_come_back(life, body, reason):
         standing.comes_back = False
         if more.ending is None:
             more.ending = reason

@@ -1,38 +1,14 @@
 import cython
-from cpython.ref cimport PyObject
 from greenroom._core.cell cimport Cell, thread_ident
 from greenroom._core.loop cimport Loop
 from greenroom._core.slip cimport Slip
 from greenroom.actor.address cimport Address
-from greenroom.actor.body cimport Body, Family
+from greenroom.actor.body cimport Body, Family, Obituary, new_object, obituary_of
 from greenroom.actor.spec cimport Blueprint, Spec, spec_of
-
-# An object of a class without arguments, by way of the type's own slot: the interpreter's way costs three times as much.
-cdef extern from *:
-    """
-    static PyObject *greenroom_no_arguments = NULL;
-    static inline PyObject *greenroom_new_object(PyObject *type) {
-        if (greenroom_no_arguments == NULL && (greenroom_no_arguments = PyTuple_New(0)) == NULL)
-            return NULL;
-        return ((PyTypeObject *)type)->tp_new((PyTypeObject *)type, greenroom_no_arguments, NULL);
-    }
-    """
-    object new_object "greenroom_new_object" (object)
-
-cdef extern from "Python.h":
-    void untrack "PyObject_GC_UnTrack" (object)
 
 cdef bint COMPILED
 cdef int CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED
 cdef object NORMAL, SHUTDOWN, KILLED, Context, ActorRef, STOP_IN_ORDER, SAME_VERDICT, STOPPED_VERDICT
-
-@cython.final
-cdef class Obituary:
-    cdef readonly object reason, name, parent, history
-    cdef set_up(self, object reason, object name, object parent, object history)
-
-@cython.locals(obituary=Obituary)
-cdef Obituary obituary_of(object reason, object name, object parent, object history)
 
 @cython.final
 cdef class Lifecycle:

@@ -20,7 +20,7 @@ from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom.actor import bonds, ending, forcing, oversight, restarting, starting
 from greenroom.actor.behaviors import Behaviors
-from greenroom.actor.body import Body, Family
+from greenroom.actor.body import Body, Family, Obituary, obituary_of
 from greenroom.actor.context import Context
 from greenroom.actor.oversight import Failing
 from greenroom.actor.procedures import begin, call_hook
@@ -35,7 +35,7 @@ from greenroom.errors import ActorTerminated, RefGone, SystemStopped
 from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitKind, ExitReason, ends_system
 from greenroom.lanes import MailboxConfig
 
-__all__ = ["Lifecycle", "Obituary"]
+__all__ = ["Lifecycle"]
 
 CREATED = State.CREATED.code
 STARTING = State.STARTING.code
@@ -48,29 +48,6 @@ SAME_VERDICT = Behaviors.same
 STOPPED_VERDICT = Behaviors.stopped
 STOP_IN_ORDER = object()
 """The notice of a stop that waits for what is queued before it."""
-
-
-class Obituary:
-    """What is left of an actor in its cell: how it ended, and what its refs are called."""
-
-    __slots__ = ("history", "name", "parent", "reason")
-
-    def set_up(self, reason: ExitReason, name: Any, parent: Any, history: Any) -> None:
-        """What `__init__` would do."""
-        self.reason = reason
-        self.name = name
-        self.parent = parent
-        self.history = history
-
-
-def obituary_of(reason: ExitReason, name: Any, parent: Any, history: Any) -> Obituary:
-    """Made without a call of the class, which costs three times as much."""
-    obituary = new_object(Obituary) if COMPILED else Obituary()
-    obituary.set_up(reason, name, parent, history)
-    if COMPILED and (reason is NORMAL or reason is SHUTDOWN or reason is KILLED):
-        # Nothing in it leads back to the actor, as a traceback may: the garbage collector need not follow it.
-        untrack(obituary)
-    return obituary
 
 
 class Lifecycle:
@@ -450,18 +427,6 @@ class Lifecycle:
     def _close(self, cell: Cell) -> Any:
         body = cell.body
         return begin(ending.close(self, cell, body), body) if isinstance(body, Body) else None
-
-    def is_to_come_back(self, body: Body, reason: ExitReason) -> bool:
-        """Whether an actor with a keeper rests after such an end, to be started again."""
-        standing = body.extra().standing
-        if standing.keeper is None or standing.final or self.closed:
-            return False
-        parent = body.cell.ref._parent
-        above = None if parent is None else parent._cell.body.more
-        if above is not None and above.phase != ending.NONE:
-            return False
-        wanted: bool = standing.keeper.wants(reason.kind)
-        return wanted
 
     def conclude(self, cell: Cell, body: Body) -> None:
         """An ending is done, but for its last steps: for good, or until a restart."""
