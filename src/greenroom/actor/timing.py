@@ -140,7 +140,7 @@ class Quiet(Alarm):
 
     def ring(self, door: object) -> None:
         """The time may be up."""
-        if self._cell.loop.now() - self._last >= self.seconds:
+        if self._is_time(self._cell.loop.now()):
             self._queued = True
             self._cell.notify(ReceiveTimeout())
         else:
@@ -152,7 +152,7 @@ class Quiet(Alarm):
             return False
         self._queued = False
         now = self._cell.loop.now()
-        quiet: bool = now - self._last >= self.seconds
+        quiet = self._is_time(now)
         self._wait_from(now if quiet else self._last)
         return quiet
 
@@ -161,6 +161,11 @@ class Quiet(Alarm):
         self._queued = False
         self._cell.alert &= ~TOUCHED
         self.disarm(self._cell.loop.timers)
+
+    def _is_time(self, now: float) -> bool:
+        # The same sum as the alarm's: `now - last >= seconds` may differ from it, and then the alarm rings for ever.
+        late: bool = now >= self._last + self.seconds
+        return late
 
     def _wait_from(self, moment: float) -> None:
         set_alarm(self._cell.loop, self, moment + self.seconds)
