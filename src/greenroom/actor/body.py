@@ -47,7 +47,8 @@ class Body:
 
     def settings(self) -> Any:
         """What it hands down to its children: its own settings, or the system's."""
-        own = None if self.more is None else self.more.settings
+        more = self.more
+        own = None if more is None else more.settings if more.by_behavior is None else more.by_behavior
         return self.cell.loop.host.settings if own is None else own
 
 
@@ -58,6 +59,7 @@ class More:
         "abandoned",
         "behaviors",
         "bonds",
+        "by_behavior",
         "deadline",
         "deferred",
         "drain",
@@ -81,6 +83,8 @@ class More:
     def __init__(self) -> None:
         # What it hands down to its children, if that is not the system's own.
         self.settings: Any = None
+        # The same, as the behavior of the present incarnation has it.
+        self.by_behavior: Any = None
         # What becomes of queued messages when it stops.
         self.drain: Any = None
         # How it will have ended, once that is decided.
@@ -150,8 +154,26 @@ class Family:
         if name is not None:
             self.names[name] = body
 
+    def put_before(self, body: Body, younger: Body) -> None:
+        """Let a child stand next before `younger`, as if it were that much older."""
+        self._unlink(body)
+        body._next = younger
+        body._previous = younger._previous
+        if younger._previous is None:
+            self._first = body
+        else:
+            younger._previous._next = body
+        younger._previous = body
+
     def remove(self, body: Body, name: Any) -> None:
         """Let a child go; its name is free at once."""
+        self._unlink(body)
+        body._next = body._previous = None
+        self.count -= 1
+        if type(name) is str:
+            self.names.pop(name, None)
+
+    def _unlink(self, body: Body) -> None:
         if body._previous is None:
             self._first = body._next
         else:
@@ -160,10 +182,6 @@ class Family:
             self._last = body._previous
         else:
             body._next._previous = body._previous
-        body._next = body._previous = None
-        self.count -= 1
-        if type(name) is str:
-            self.names.pop(name, None)
 
     def youngest(self) -> Body:
         """The last child that was taken in; there must be one."""

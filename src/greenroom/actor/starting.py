@@ -92,7 +92,7 @@ def part_of(body: Body, behavior: Any) -> Part:
     """Find out what a behavior, function or method is made of; behaviors that need something are given it."""
     while isinstance(behavior, Setup | Supervised):
         if isinstance(behavior, Supervised):
-            body.extra().settings = Settings(behavior.supervision, body.settings().env)
+            body.extra().by_behavior = Settings(behavior.supervision, body.settings().env)
             behavior = behavior.behavior
         else:
             behavior = _set_up(body, behavior)

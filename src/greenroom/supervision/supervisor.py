@@ -15,6 +15,7 @@ from greenroom.errors import (
     ChildRestarting,
     ChildRunning,
     ConfigError,
+    NoSuchChild,
 )
 from greenroom.exits import SHUTDOWN
 from greenroom.policy.backoff import Backoff
@@ -201,7 +202,26 @@ class Supervisor(Keeping):
         self._operation = self._start_batch()
         return True
 
+    def _spawn(self, ward: Ward) -> None:
+        super()._spawn(ward)
+        # A new actor stands where the list of children has it, for they are stopped in reverse.
+        younger: Any = None
+        for other in reversed(self._wards.values()):
+            if other is ward:
+                if younger is not None:
+                    ref: Any = ward.ref
+                    ref.parent._cell.body.family.put_before(ref._cell.body, younger._cell.body)
+                return
+            if other.ref is not None and other.ref.is_alive:
+                younger = other.ref
+
     # -- requests
+
+    def _find(self, child: object) -> Ward:
+        ward = super()._find(child)
+        if isinstance(child, Address) and ward.ref is not None and child != ward.ref:
+            raise NoSuchChild(self.ctx.self, f"{child} (ended: another has its place)")
+        return ward
 
     def _key_of(self, child: object) -> Any:
         if isinstance(child, Address):
@@ -217,9 +237,12 @@ class Supervisor(Keeping):
             raise ChildExists(self.ctx.self, spec.name)
         ward = Ward(spec, spec.name, self._hear)
         ward.new = True
-        answer = self._bring_up(ward, reply)
         self._wards[spec.name] = ward
-        return answer
+        try:
+            return self._bring_up(ward, reply)
+        except Exception:
+            del self._wards[spec.name]
+            raise
 
     REQUESTS: ClassVar[tuple[type, ...]] = (*Keeping.REQUESTS, RestartChild, DeleteChild)
 
