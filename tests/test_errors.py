@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from asyncio import CancelledError
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from greenroom.errors import (
     ConfigError,
     DeathPact,
     GreenroomError,
+    HandlerBroken,
     HandlerConflict,
     HookError,
     InternalError,
@@ -101,6 +103,8 @@ SAMPLES = [
         ("/a -> /b -> /a", "tell", "pipe_to_self", "defer_reply"),
     ),
     Sample(MessageDropped("/a"), {"ref": "/a"}, ("/a", "policy", "no reply")),
+    Sample(MessageDropped("/a", "cleared by a restart"), {"ref": "/a"}, ("/a", "cleared by a restart", "no reply")),
+    Sample(HandlerBroken("/a", CancelledError("enough")), {"ref": "/a"}, ("/a", "CancelledError: enough", "ask again")),
     Sample(Unhandled("/a", 7), {"ref": "/a", "message": 7}, ("/a", "@handles(int)")),
     Sample(SendTimeout("/a", "m", 2.0), {"ref": "/a", "message": "m", "timeout": 2.0}, ("/a", "2.0 s", ".message")),
     Sample(BadArgument("an actor watches refs, not 7"), {}, ("watches refs", "7")),
@@ -176,6 +180,7 @@ CODES = {
     "HandlerConflict": "handler_conflict",
     "InvalidName": "invalid_name",
     "LoopBusy": "loop_busy",
+    "HandlerBroken": "handler_broken",
     "MessageDropped": "message_dropped",
     "NameTaken": "name_taken",
     "NoMessage": "no_message",

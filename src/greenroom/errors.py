@@ -28,6 +28,7 @@ __all__ = [
     "ConfigError",
     "DeathPact",
     "GreenroomError",
+    "HandlerBroken",
     "HandlerConflict",
     "HookError",
     "InternalError",
@@ -288,12 +289,26 @@ class AskDeadlock(GreenroomError):
 
 
 class MessageDropped(GreenroomError):
-    """The message of an ask was dropped by the mailbox's policy, or by its drain."""
+    """The message of an ask was dropped by the mailbox's policy, by its drain, or cleared by a restart."""
 
     code = "message_dropped"
 
-    def __init__(self, ref: object) -> None:
-        super().__init__(f"the mailbox of {ref} dropped the message, as its policy says: there will be no reply")
+    def __init__(self, ref: object, why: str = "") -> None:
+        how = f"was {why}" if why.startswith("cleared") else "dropped the message, as its policy says"
+        super().__init__(f"the mailbox of {ref} {how}: there will be no reply")
+        self.ref = ref
+
+
+class HandlerBroken(GreenroomError):
+    """The handler of an ask was cancelled, or raised what is no `Exception` (its cause); the actor goes on."""
+
+    code = "handler_broken"
+
+    def __init__(self, ref: object, cause: BaseException) -> None:
+        super().__init__(
+            f"{ref} did not finish the message: its handler ended with {in_words(cause)}; ask again, if handling the "
+            "first half twice does no harm"
+        )
         self.ref = ref
 
 

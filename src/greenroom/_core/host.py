@@ -43,6 +43,10 @@ class Host:
         _log.error("%s failed on %r and ends", cell.name(), message, exc_info=cause)
         cell.loop.retire(cell)
 
+    def is_owed_time(self) -> bool:
+        """Whether messages are queued that can be handled only when some time has passed."""
+        return False
+
     def ref_of(self, cell: Cell) -> object:
         """What errors and observers are given for a cell without a ref."""
         return cell

@@ -176,9 +176,9 @@ class Poller:
             await waiter
 
     async def rest(self) -> None:
-        """Return when the loop is idle and no handler is suspended."""
+        """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""
         await self.idle()
-        while self.loop.visits.suspended > 0:
+        while self.loop.visits.suspended > 0 or (not self._is_manual and self.loop.host.is_owed_time()):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
             await waiter

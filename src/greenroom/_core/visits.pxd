@@ -79,7 +79,8 @@ cdef class Visits:
     cdef _fail(self, object cause)
     @cython.locals(task=HandlerTask)
     cpdef abandon(self, Cell cell)
-    cdef _count_failed(self, Cell cell, object sender, object cause)
+    cdef _count_failed(self, Cell cell)
+    cdef _tell_failed(self, Cell cell, Slip slip, object cause)
     cdef _adapt(self, Py_ssize_t waiting)
     cdef int _note_large(self, Cell cell) except -1
     @cython.locals(cell=Cell)

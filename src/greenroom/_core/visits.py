@@ -391,9 +391,14 @@ class Visits:
                     raise cause
                 raise InternalError(f"the loop failed with {cell} in hand: please report this") from cause
             if kind == MESSAGE:
-                self._count_failed(cell, sender, cause)
-            if not cell.ended or ends_system(cause):
-                self.host.failed(cell, message, cause)
+                self._count_failed(cell)
+            try:
+                if not cell.ended or ends_system(cause):
+                    self.host.failed(cell, message, cause)
+            finally:
+                # When it is decided what becomes of the actor: that is part of what a slip tells.
+                if kind == MESSAGE and isinstance(sender, Slip):
+                    self._tell_failed(cell, sender, cause)
         finally:
             self._leave(cell)
 
@@ -403,21 +408,24 @@ class Visits:
         cell.alert &= ~RESUME
         self.suspended -= 1
         if task.kind == MESSAGE:
-            self._count_failed(cell, task.sender, CancelledError("abandoned"))
+            self._count_failed(cell)
+            if isinstance(task.sender, Slip):
+                self._tell_failed(cell, task.sender, CancelledError("abandoned"))
         try:
             task.abandon()
         except BaseException:
             _log.exception("the handler of %s would not be broken off", cell.name())
 
-    def _count_failed(self, cell: Cell, sender: object, cause: BaseException) -> None:
+    def _count_failed(self, cell: Cell) -> None:
         self.door.count_failed(cell)
         if cell.ended == ADRIFT:
             self._come_home(cell)
-        if isinstance(sender, Slip):
-            try:
-                sender.fail(cause)
-            except Exception:
-                _log.exception("a slip raised when it was told of a failure of %s", cell.name())
+
+    def _tell_failed(self, cell: Cell, slip: Slip, cause: BaseException) -> None:
+        try:
+            slip.fail(cause)
+        except Exception:
+            _log.exception("a slip raised when it was told of a failure of %s", cell.name())
 
     def _adapt(self, waiting: int) -> None:
         """Shorten visits when two ticks in a row left cells without a turn; lengthen them when all had one."""

@@ -40,6 +40,7 @@ from greenroom.errors import (
     AskDeadlock,
     AskTimeout,
     BadArgument,
+    HandlerBroken,
     InvalidDelay,
     MessageDropped,
     NotStarted,
@@ -238,6 +239,10 @@ class Question(Wait):
         if not self.replied:
             if isinstance(cause, Exception):
                 self.refuse(cause)
+            elif self._loop.host.lives_on(self.target):
+                broken = HandlerBroken(self.target.shown(), cause)
+                broken.__cause__ = cause
+                self.refuse(broken)
             else:
                 self.refuse(self._terminated(self._loop.host.reason_of(self.target) or ExitReason.of(cause), cause))
 
@@ -249,7 +254,7 @@ class Question(Wait):
         elif why in ("stopped", "loop stopped"):
             self.refuse(self._terminated(self._loop.host.reason_of(self.target) or SHUTDOWN, None))
         else:
-            self.refuse(MessageDropped(ref))
+            self.refuse(MessageDropped(ref, why))
 
     def end_with(self, reason: ExitReason) -> None:
         """The actor that was to answer has ended."""

@@ -63,12 +63,16 @@ def _force(life: Lifecycle, cell: Cell, body: Body) -> None:
         more.deadline = None  # what it was set for has been settled in another way
         return
     if cell.task is not None:
-        life.note_forced(cell)
+        what = "stop"
+        if _goes_on(life, cell, more):
+            what = "come to its restart"
+        else:
+            life.note_forced(cell)
         if more.deadline.cancelled:
-            _log.warning("%s did not stop though its handler was cancelled: it is abandoned", cell.name())
+            _log.warning("%s did not %s though its handler was cancelled: it is abandoned", cell.name(), what)
             abandon(life, cell)
         else:
-            _log.warning("%s did not stop in time: its handler is cancelled", cell.name())
+            _log.warning("%s did not %s in time: its handler is cancelled", cell.name(), what)
             more.deadline = Deadline(cell, GRACE, cancelled=True)
             cell.task.cancel()
     elif body.family is not None:

@@ -20,7 +20,7 @@ cdef class Lifecycle:
     cdef public Cell root
     cdef public bint closed
     cdef readonly unsigned long long spawned, terminated
-    cdef readonly dict forced
+    cdef readonly dict forced, resting
     cdef readonly object pickled
     cdef object _start_order, _stop_order, _shutdown_order, _kill_order, _close_order
     cpdef serve(self, Loop loop)

@@ -66,6 +66,7 @@ class Lifecycle:
         "mailbox",
         "pickled",
         "port",
+        "resting",
         "root",
         "settings",
         "spawned",
@@ -90,6 +91,8 @@ class Lifecycle:
         self.terminated = 0
         # Cells whose refs were pickled, for as long as anybody has such a ref.
         self.pickled: WeakValueDictionary[int, Cell] = WeakValueDictionary()
+        # Those that wait to be started again.
+        self.resting: dict[Cell, None] = {}
         # The paths of those that had to be forced to end.
         self.forced: dict[str, None] = {}
         # Bound once: an order is then no allocation.
@@ -315,6 +318,22 @@ class Lifecycle:
             reason: ExitReason = left.reason
             return reason
         return None if left is None or left.more is None else left.more.ending
+
+    def lives_on(self, cell: Cell) -> bool:
+        """Whether an actor is not to end for good, as far as is decided: it goes on, or is restarted."""
+        body = cell.body
+        if not isinstance(body, Body):
+            return False
+        more = body.more
+        standing = None if more is None else more.standing
+        if standing is not None and (standing.comes_back or standing.resting or standing.escalated):
+            return True
+        undecided = more is None or (more.ending is None and more.phase == ending.NONE)
+        return undecided and not self.is_told_to_stop(cell)
+
+    def is_owed_time(self) -> bool:
+        """Whether messages are queued for somebody who waits to be started again."""
+        return any(cell.queued() for cell in self.resting)
 
     def dead_letter(self, cell: Cell, message: object, sender: Any, why: str) -> None:
         """A message can never be handled."""

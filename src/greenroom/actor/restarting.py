@@ -103,9 +103,9 @@ def leave(life: Lifecycle, cell: Cell, body: Body, order: Leave) -> Procedure:
             _prepare(life, cell, body, standing)
             yield from starting.start(life, cell, body)
         elif standing.at_once and standing.keeper is not None:
-            # It was about to come back because somebody asked for it, but now its keeper wants it to rest.
+            # Somebody asked for it, so it was about to come back; but it has failed, or its keeper wants it to rest.
             standing.at_once = False
-            standing.keeper.rested(cell, SHUTDOWN)
+            standing.keeper.rested(cell, standing.reason or SHUTDOWN)
         return
     was_running = body.state == RUNNING or (standing.failure is not None and standing.failure.was_running)
     more.phase = ending.LEAVING
@@ -158,6 +158,7 @@ def rest(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> None:
     life.clear_deadline(body)
     _let_go_of_instance(life, cell, body, more, standing)
     _keep_or_clear(cell, body, more, standing)
+    more.by_behavior = None
     if body.state == STOPPING:
         life.enter(body, STOPPED)
     elif body.state == STARTING:
@@ -171,6 +172,7 @@ def rest(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> None:
     standing.comes_back = False
     standing.resting = True
     standing.reason = reason
+    life.resting[cell] = None
     if standing.at_once and _is_free(body, standing):
         cell.order(start_at_once)
     elif standing.group is not None:
@@ -231,6 +233,7 @@ def forget_alarm(cell: Cell, standing: Standing) -> None:
 def forget(cell: Cell, body: Body, standing: Standing) -> None:
     """The actor has ended for good: nobody waits for it, or with it."""
     forget_alarm(cell, standing)
+    cell.loop.host.resting.pop(cell, None)
     standing.resting = standing.comes_back = False
     standing.kept = standing.quiet = standing.cause = standing.failure = None
     if standing.group is not None:
@@ -272,6 +275,7 @@ def start_again(cell: Cell) -> Any:
 
 def _prepare(life: Lifecycle, cell: Cell, body: Body, standing: Standing) -> None:
     forget_alarm(cell, standing)
+    life.resting.pop(cell, None)
     standing.resting = False
     standing.reason = None
     standing.escalated = False

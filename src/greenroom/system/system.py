@@ -242,7 +242,10 @@ class ActorSystem(Spawns, Spawner):
             raise SystemFailed(self.name, cause) from cause
 
     async def settle(self, timeout: float = 30.0) -> None:
-        """Return when nothing is queued or in hand; what timers will bring, or is stashed, does not count."""
+        """Return when nothing is queued or in hand; what timers will bring, or is stashed, does not count.
+
+        What is queued for an actor that waits to be restarted is waited for too, unless the clock is a manual one.
+        """
         _require_timeout(timeout)
         if self._is_in_handler():
             raise WaitsForItself("an actor waits for its system to be idle, which it is not before the handler ends")
