@@ -73,12 +73,11 @@ def judge(life: Lifecycle, cell: Cell, body: Body, message: object, cause: BaseE
     standing.reported = False
     if not was_running:
         more.never_ran = standing.running_since is None and standing.incarnation == 1
-        standing.kept = None  # it may be what prevented the start
         starting.tell_started(more, cause)
     if body.state != FAILED:
         life.enter(body, FAILED)
     reason = ExitReason.of(cause)
-    if more.ending is not None or ends_system(cause) or _must_end(life, cell, body):
+    if more.ending is not None or ends_system(cause) or _must_end(life, cell, body, reason):
         _stop(life, cell, body, reason, "it is ending anyway")
     elif standing.keeper is not None:
         _leave_it_to_keeper(life, cell, body, standing, reason)
@@ -86,18 +85,23 @@ def judge(life: Lifecycle, cell: Cell, body: Body, message: object, cause: BaseE
         _decide(life, cell, body, standing, cause)
 
 
-def _must_end(life: Lifecycle, cell: Cell, body: Body) -> bool:
+def _must_end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> bool:
     """Whether nothing but its end can come: it, its parent or the whole system is about to."""
-    if life.closed or life.is_told_to_stop(cell):
+    if life.closed or (life.is_told_to_stop(cell) and not _is_kept(body, reason)):
         return True
     parent: Any = cell.ref._parent
     above = None if parent is None else parent._cell.body.more
     return above is not None and above.phase != ending.NONE
 
 
+def _is_kept(body: Body, reason: ExitReason) -> bool:
+    """Whether its keeper wants it back after such an end."""
+    standing = standing_of(body)
+    return standing.keeper is not None and not standing.final and standing.keeper.wants(reason.kind)
+
+
 def _leave_it_to_keeper(life: Lifecycle, cell: Cell, body: Body, standing: Standing, reason: ExitReason) -> None:
-    keeper: Any = standing.keeper
-    if standing.final or not keeper.wants(reason.kind):
+    if not _is_kept(body, reason):
         _stop(life, cell, body, reason, "it is not to be restarted")
     else:
         body.extra().ending = reason
@@ -115,11 +119,9 @@ def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: 
         directive = Directive.RESTART  # there is nothing to go on with: a supervisor that fails has no children left
     why = ""
     if directive is Directive.RESTART:
-        if standing.window is None:
-            standing.window = Window(supervision.max_restarts, supervision.within)
-        if not standing.window.admits(cell.loop.now()):
+        why = _why_not(cell, standing, supervision)
+        if why:
             directive = supervision.on_limit
-            why = f"more than {supervision.max_restarts} restarts in {supervision.within:g} s: "
     if directive is Directive.RESTART:
         _restart(life, cell, body, standing, supervision, cause)
     elif directive is Directive.RESUME:
@@ -131,6 +133,17 @@ def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: 
         _escalate(life, cell, body, standing, cause, why)
     else:
         _stop(life, cell, body, ExitReason.of(cause), f"{why}it is stopped")
+
+
+def _why_not(cell: Cell, standing: Standing, supervision: Supervision) -> str:
+    """Note a restart; why there must not be one, if there must not."""
+    if standing.window is None:
+        standing.window = Window(supervision.max_restarts, supervision.within)
+    else:  # what it became may have brought other limits
+        standing.window.limit, standing.window.within = supervision.max_restarts, supervision.within
+    if standing.window.admits(cell.loop.now()):
+        return ""
+    return f"more than {supervision.max_restarts} restarts in {supervision.within:g} s: "
 
 
 def _directive(life: Lifecycle, supervision: Supervision, cause: BaseException) -> Directive:
@@ -152,7 +165,8 @@ def _stop(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason, decision:
     more = body.extra()
     if more.ending is None:
         more.ending = reason
-    life.order_stop(cell)
+    if not life.is_told_to_stop(cell):  # a second order would find it resting, if it is to come back
+        life.order_stop(cell)
 
 
 def _restart(
@@ -182,7 +196,7 @@ def _ran(cell: Cell, standing: Standing) -> float | None:
 def _escalate(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException, why: str) -> None:
     parent: Any = cell.ref._parent
     above = "the system, which stops" if parent is None else f"its parent {parent}"
-    report(cell, standing, f"{why}it is escalated to {above}", 0.0, always=True)
+    report(cell, standing, f"{why}it is escalated to {above}", 0.0, always=not standing.spared)
     _leave_group(standing, body)
     add_note(cause, f"Greenroom: escalated by {cell.name()}")
     standing.escalated = True
@@ -216,11 +230,12 @@ def _resume(life: Lifecycle, body: Body) -> None:
     while waiting:
         body = waiting.pop()
         standing = standing_of(body)
+        standing.spared = standing.escalated
         standing.escalated = False
         body.extra().ending = None
         failure = standing.failure
         if failure is not None and not failure.was_running:
-            body.cell.order(Leave(failure.cause))
+            _start_over(life, body.cell, body, standing, failure.cause)
             continue
         life.enter(body, RUNNING)
         standing.running_since = body.cell.loop.now()
@@ -229,6 +244,16 @@ def _resume(life: Lifecycle, body: Body) -> None:
         body.cell.release()
         if body.family is not None:
             waiting.extend(child for child in body.family.bodies() if _has_escalated(child))
+
+
+def _start_over(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException) -> None:
+    """One whose start failed cannot go on: that is a restart like any other, but nobody is left to escalate to."""
+    supervision: Supervision = body.settings().supervision
+    why = _why_not(cell, standing, supervision)
+    if why:
+        _stop(life, cell, body, ExitReason.of(cause), f"{why}it is stopped")
+    else:
+        _restart(life, cell, body, standing, supervision, cause)
 
 
 def _has_escalated(body: Body) -> bool:

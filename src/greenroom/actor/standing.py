@@ -105,6 +105,7 @@ class Standing:
         "restarts",
         "resting",
         "running_since",
+        "spared",
         "streak",
         "window",
     )
@@ -130,6 +131,8 @@ class Standing:
         self.comes_back = False
         self.resting = False
         self.escalated = False
+        # Whether its parent was resumed when it had escalated: what it escalates next may be the same again.
+        self.spared = False
         # Why it is being restarted, whether that is because somebody asked for it, and when it is due.
         self.cause: BaseException | None = None
         self.reason: ExitReason | None = None

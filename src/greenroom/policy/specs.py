@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import iscoroutine
 from math import inf
 from typing import Any
 
@@ -63,6 +64,8 @@ class Supervision:
             return self.strategy
         said = self.strategy(cause)
         if not isinstance(said, Directive):
+            if iscoroutine(said):
+                said.close()
             raise TypeError(f"the strategy {self.strategy!r} returned {said!r}, which is no Directive")
         return said
 
