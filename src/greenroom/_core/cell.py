@@ -196,6 +196,19 @@ class Cell(Mailbox):
         self.alert |= ORDERS
         self.make_runnable()
 
+    def waiting_orders(self) -> tuple[Any, ...]:
+        """The orders that have not acted yet."""
+        if self.orders is None:
+            return ()
+        return tuple(self.orders) if type(self.orders) is deque else (self.orders,)
+
+    def withdraw(self, withdrawn: tuple[Any, ...]) -> None:
+        """Take back orders that have not acted yet."""
+        left = [order for order in self.waiting_orders() if order not in withdrawn]
+        self.orders = deque(left) if left else None
+        if not left:
+            self.alert &= ~ORDERS
+
     def take_order(self) -> Any:
         """The next order; there must be one."""
         action = self.orders

@@ -239,12 +239,12 @@ class Question(Wait):
         if not self.replied:
             if isinstance(cause, Exception):
                 self.refuse(cause)
-            elif self._loop.host.lives_on(self.target):
+            elif self.target.loop.host.lives_on(self.target):
                 broken = HandlerBroken(self.target.shown(), cause)
                 broken.__cause__ = cause
                 self.refuse(broken)
             else:
-                self.refuse(self._terminated(self._loop.host.reason_of(self.target) or ExitReason.of(cause), cause))
+                self.refuse(self._terminated(self._reason() or ExitReason.of(cause), cause))
 
     def discard(self, why: str) -> None:
         """The message was not handled."""
@@ -252,9 +252,14 @@ class Question(Wait):
         if why == "unhandled":
             self.refuse(Unhandled(ref, self.target.loop.visits.message))
         elif why in ("stopped", "loop stopped"):
-            self.refuse(self._terminated(self._loop.host.reason_of(self.target) or SHUTDOWN, None))
+            self.refuse(self._terminated(self._reason() or SHUTDOWN, None))
         else:
             self.refuse(MessageDropped(ref, why))
+
+    def _reason(self) -> ExitReason | None:
+        """How the actor asked has ended, or will have, as its own loop knows it: it may be another than the asker's."""
+        reason: ExitReason | None = self.target.loop.host.reason_of(self.target)
+        return reason
 
     def end_with(self, reason: ExitReason) -> None:
         """The actor that was to answer has ended."""

@@ -35,7 +35,7 @@ from greenroom.exits import KILLED, SHUTDOWN, ExitReason
 if TYPE_CHECKING:
     from greenroom.actor.lifecycle import Lifecycle
 
-__all__ = ["close", "end", "end_children"]
+__all__ = ["close", "end", "end_children", "is_to_come_back"]
 
 CREATED = State.CREATED.code
 STARTING = State.STARTING.code
@@ -56,7 +56,7 @@ def end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> Procedur
         _end_all_the_more(life, cell, body, more, reason)
         return
     standing = more.standing
-    comes_back = standing is not None and _is_to_come_back(life, body, more.ending or reason)
+    comes_back = standing is not None and is_to_come_back(life, body, more.ending or reason)
     if standing is not None:
         if comes_back and standing.resting:
             more.ending = None
@@ -89,7 +89,7 @@ def end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> Procedur
         yield from close(life, cell, body)
 
 
-def _is_to_come_back(life: Lifecycle, body: Body, reason: ExitReason) -> bool:
+def is_to_come_back(life: Lifecycle, body: Body, reason: ExitReason) -> bool:
     """Whether an actor with a keeper rests after such an end, to be started again."""
     standing = body.extra().standing
     if standing.keeper is None or standing.final or life.closed:
@@ -105,7 +105,7 @@ def _is_to_come_back(life: Lifecycle, body: Body, reason: ExitReason) -> bool:
 def _end_all_the_more(life: Lifecycle, cell: Cell, body: Body, more: More, reason: ExitReason) -> None:
     """It is told to end while it does, or while it leaves to be restarted, which it then is not."""
     standing = more.standing
-    if standing is not None and standing.comes_back and not _is_to_come_back(life, body, reason):
+    if standing is not None and standing.comes_back and not is_to_come_back(life, body, reason):
         standing.comes_back = False
         if more.ending is None:
             more.ending = reason

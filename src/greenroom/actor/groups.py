@@ -136,6 +136,10 @@ class Group(Alarm):
     def rested(self, member: Body) -> None:
         """`member` has left, and waits."""
         self._absent.pop(member, None)
+        if (
+            member is self._starting
+        ):  # its start was broken off, because somebody wants it restarted: it is its turn still
+            member.cell.order(self._start)
         self._go_on()
 
     def lose(self, member: Body) -> None:

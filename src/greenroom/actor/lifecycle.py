@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from _thread import get_ident
 from asyncio import CancelledError
-from collections import deque
 from functools import partial
 from math import inf
 from typing import Any
@@ -262,15 +261,15 @@ class Lifecycle:
     def is_told_to_stop(self, cell: Cell) -> bool:
         """Whether an order to end waits."""
         endings = (self._stop_order, self._shutdown_order, self._kill_order, self._close_order)
-        waiting = cell.orders
-        return any(order in endings for order in (waiting if isinstance(waiting, deque) else (waiting,)))
+        return any(order in endings for order in cell.waiting_orders())
 
     def is_told_to_change(self, cell: Cell) -> bool:
         """Whether an order to end, to fail or to be restarted waits."""
-        waiting = cell.orders
-        return self.is_told_to_stop(cell) or any(
-            isinstance(order, Failing | Leave) for order in (waiting if isinstance(waiting, deque) else (waiting,))
-        )
+        return self.is_told_to_stop(cell) or any(isinstance(order, Failing | Leave) for order in cell.waiting_orders())
+
+    def forget_stops(self, cell: Cell) -> None:
+        """The actor failed before it came to stop: it is restarted instead."""
+        cell.withdraw((self._stop_order, self._shutdown_order))
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         """A handler, notice or order let `cause` out."""
@@ -317,19 +316,27 @@ class Lifecycle:
         if type(left) is Obituary:
             reason: ExitReason = left.reason
             return reason
-        return None if left is None or left.more is None else left.more.ending
+        if left is None:
+            return None
+        if left.more is not None and left.more.ending is not None:
+            decided: ExitReason = left.more.ending
+            return decided
+        waiting = cell.waiting_orders()
+        return NORMAL if self._stop_order in waiting else SHUTDOWN if self._shutdown_order in waiting else None
 
     def lives_on(self, cell: Cell) -> bool:
         """Whether an actor is not to end for good, as far as is decided: it goes on, or is restarted."""
         body = cell.body
-        if not isinstance(body, Body):
+        if self.closed or not isinstance(body, Body):
             return False
         more = body.more
         standing = None if more is None else more.standing
         if standing is not None and (standing.comes_back or standing.resting or standing.escalated):
             return True
-        undecided = more is None or (more.ending is None and more.phase == ending.NONE)
-        return undecided and not self.is_told_to_stop(cell)
+        reason = self.reason_of(cell)
+        if reason is None:
+            return more is None or more.phase == ending.NONE
+        return standing is not None and ending.is_to_come_back(self, body, reason)
 
     def is_owed_time(self) -> bool:
         """Whether messages are queued for somebody who waits to be started again."""

@@ -47,7 +47,8 @@ class Failing(Doing):
         life = cell.loop.host
         child: Any = self.child
         if child is not None:
-            if not (child.is_alive and _has_escalated(child._cell.body)):
+            # One that is STARTING here was cancelled in its start to hear of this, so it has failed in any case.
+            if not (child.is_alive and _has_escalated(child._cell.body)) and cell.body.state != STARTING:
                 return  # it is settled: another child has escalated too
             if waits_to_return(cell.body):
                 life.order_stop(child._cell)  # there is nobody above it who could be restarted
@@ -106,8 +107,9 @@ def _leave_it_to_keeper(life: Lifecycle, cell: Cell, body: Body, standing: Stand
     else:
         body.extra().ending = reason
         standing.comes_back = True
+        life.forget_stops(cell)
         cell.hold()
-        cell.order(Leave(reason.cause))
+        cell.order(Leave(reason.cause, failed=True))
 
 
 def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException) -> None:
@@ -183,7 +185,7 @@ def _restart(
     report(cell, standing, f"it is restarted{who} {when(delay)}", delay)
     cell.hold()
     join_group(life, body, supervision.scope, cause, due)
-    cell.order(Leave(cause, standing.group))
+    cell.order(Leave(cause, standing.group, failed=True))
 
 
 def _ran(cell: Cell, standing: Standing) -> float | None:
@@ -234,7 +236,7 @@ def _resume(life: Lifecycle, body: Body) -> None:
         standing.escalated = False
         body.extra().ending = None
         failure = standing.failure
-        if failure is not None and not failure.was_running:
+        if failure is not None and (not failure.was_running or (standing.spared and body.extra().orderly)):
             _start_over(life, body.cell, body, standing, failure.cause)
             continue
         life.enter(body, RUNNING)
@@ -247,7 +249,9 @@ def _resume(life: Lifecycle, body: Body) -> None:
 
 
 def _start_over(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException) -> None:
-    """One whose start failed cannot go on: that is a restart like any other, but nobody is left to escalate to."""
+    """One whose start failed, or a supervisor that gave up, cannot go on: that is a restart like any other, but nobody
+    is left to escalate to.
+    """
     supervision: Supervision = body.settings().supervision
     why = _why_not(cell, standing, supervision)
     if why:
@@ -257,4 +261,6 @@ def _start_over(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cau
 
 
 def _has_escalated(body: Body) -> bool:
-    return body.more is not None and body.more.standing is not None and body.more.standing.escalated
+    """Whether it waits for a decision further up; one that has been told to end meanwhile does not."""
+    more = body.more
+    return more is not None and more.standing is not None and more.standing.escalated and more.phase == ending.NONE

@@ -52,10 +52,15 @@ CLEARED = "cleared by a restart"
 class Leave:
     """The order to bring the present incarnation to its end, and rest: steps 1 to 4."""
 
-    __slots__ = ("at_once", "cause", "group", "killed")
+    __slots__ = ("at_once", "cause", "failed", "group", "killed")
 
     def __init__(
-        self, cause: BaseException | None, group: Any = None, at_once: bool = False, killed: bool = False
+        self,
+        cause: BaseException | None,
+        group: Any = None,
+        at_once: bool = False,
+        killed: bool = False,
+        failed: bool = False,
     ) -> None:
         self.cause = cause
         # Those it is restarted with, if it is.
@@ -64,6 +69,8 @@ class Leave:
         self.at_once = at_once
         # Without `pre_restart`, and its children are killed.
         self.killed = killed
+        # Because it has failed: that means nothing to its next incarnation.
+        self.failed = failed
 
     def __call__(self, cell: Cell) -> Any:
         body = cell.body
@@ -276,6 +283,7 @@ def start_again(cell: Cell) -> Any:
 def _prepare(life: Lifecycle, cell: Cell, body: Body, standing: Standing) -> None:
     forget_alarm(cell, standing)
     life.resting.pop(cell, None)
+    cell.withdraw(tuple(order for order in cell.waiting_orders() if isinstance(order, Leave) and order.failed))
     standing.resting = False
     standing.reason = None
     standing.escalated = False

@@ -60,6 +60,7 @@ def _take_up(body: Body, standing: Any) -> Procedure:
         restored = actor_of(body).restore(state)
         if isawaitable(restored):
             yield restored
+        standing.kept = state  # it was not this that failed, if its start does
     yield from call_hook(body, "post_restart", PostRestart())
 
 
