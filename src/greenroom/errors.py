@@ -31,6 +31,7 @@ __all__ = [
     "HandlerBroken",
     "HandlerConflict",
     "HookError",
+    "InjectedFault",
     "InternalError",
     "InvalidDelay",
     "InvalidName",
@@ -49,6 +50,9 @@ __all__ = [
     "RestartLimit",
     "SendTimeout",
     "SettleTimeout",
+    "SimulationEndless",
+    "SimulationRefused",
+    "SimulationStuck",
     "StashFull",
     "SystemFailed",
     "SystemStopped",
@@ -577,6 +581,49 @@ class SettleTimeout(GreenroomError, TimeoutError):
     def __init__(self, name: str, timeout: float, busy: str) -> None:
         super().__init__(f"the system {name!r} was still busy after {timeout} s: {busy}")
         self.busy = busy
+
+
+class SimulationRefused(GreenroomError):
+    """Something was tried inside a simulation that could not be repeated: a thread, a socket, a process."""
+
+    code = "simulation_refused"
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what} inside a simulation: {remedy}")
+
+
+class SimulationStuck(GreenroomError):
+    """Everybody in a simulation waits, and nothing is left that could end it."""
+
+    code = "simulation_stuck"
+
+    def __init__(self, waiting: tuple[str, ...] = ()) -> None:
+        lines = "".join(f"\n  {one}" for one in waiting)
+        super().__init__(f"everybody waits, no timer is pending, and so nothing will ever happen again:{lines}")
+        self.waiting = waiting
+
+
+class SimulationEndless(GreenroomError):
+    """A simulation did not come to its end within its steps."""
+
+    code = "simulation_endless"
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(
+            f"the program has not ended after {steps} steps: stop what repeats itself (a periodic timer, say) before"
+            " it returns, or give the simulation more `max_steps`"
+        )
+        self.steps = steps
+
+
+class InjectedFault(GreenroomError):
+    """What an actor fails with because a simulation was told to let it fail."""
+
+    code = "injected_fault"
+
+    def __init__(self, actor: str, number: int) -> None:
+        super().__init__(f"{actor} was made to fail at its message number {number}")
+        self.number = number
 
 
 class InternalError(GreenroomError):

@@ -177,6 +177,8 @@ class Cell(Mailbox):
         if self.is_foreign():
             self.runq.inbound.notify(self, notice)
         elif not self.closed:
+            if self.loop.director is not None and self.loop.director.notifies(self, notice):
+                return
             self.enqueue_notice(notice)
             self.make_runnable()
 

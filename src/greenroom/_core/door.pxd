@@ -1,5 +1,6 @@
 import cython
 from greenroom._core.cell cimport Cell, Tally
+from greenroom._core.director cimport Director
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.slip cimport Slip
 
@@ -14,10 +15,12 @@ cdef class Waiter:
 @cython.final
 cdef class Door:
     cdef public object host, inbound
+    cdef readonly Director director
     cdef readonly Hooks hooks
     cdef readonly Tally totals
     cdef dict _line
     cpdef admit(self, Cell cell, object message, object sender, object lane)
+    cpdef decide(self, Cell cell, object message, object sender, object lane)
     cdef _admit_by_key(self, Cell cell, object message, object sender)
     @cython.locals(tally=Tally)
     cpdef deliver(self, Cell cell, object message, object sender, object lane)

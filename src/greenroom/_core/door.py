@@ -16,6 +16,7 @@ from typing import Any
 
 from greenroom._core.alerts import ROOM
 from greenroom._core.cell import Cell, Tally
+from greenroom._core.director import Director
 from greenroom._core.slip import NOTICE, Slip
 from greenroom.errors import MailboxFull, in_words
 from greenroom.lanes import Lane, Overflow, as_lane
@@ -48,11 +49,12 @@ class Waiter:
 class Door:
     """Admission to the mailboxes of one loop, and the account of those who were not let in."""
 
-    __slots__ = ("_line", "hooks", "host", "inbound", "totals")
+    __slots__ = ("_line", "director", "hooks", "host", "inbound", "totals")
 
-    def __init__(self, host: Any, hooks: Any) -> None:
+    def __init__(self, host: Any, hooks: Any, director: Director | None = None) -> None:
         self.host = host
         self.hooks = hooks
+        self.director = director
         self.inbound: Any = None
         # The columns of all cells, living and ended.
         self.totals = Tally()
@@ -63,6 +65,11 @@ class Door:
         """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
         if type(lane) is not Lane:
             lane = as_lane(lane)
+        if self.director is None or not self.director.sends(cell, message, sender, lane):
+            self.decide(cell, message, sender, lane)
+
+    def decide(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """What `admit` does with a message that is here, and not on its way."""
         if cell.closed:
             self._turn_away(cell, message, sender)
         elif cell.priority is not None and lane is _DATA:

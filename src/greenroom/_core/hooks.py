@@ -56,8 +56,12 @@ class Hooks:
         for name in hooks:
             _require_signature(observer, name)
         if not self._has(observer):
-            self._observers.append(observer)
-            self._refresh()
+            self.trust(observer)
+
+    def trust(self, observer: object) -> None:
+        """Add an observer of our own, whose hooks are known to be in order."""
+        self._observers.append(observer)
+        self._refresh()
 
     def remove(self, observer: object) -> None:
         """Tell `observer` nothing more."""

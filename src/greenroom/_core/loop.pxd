@@ -1,5 +1,6 @@
 import cython
 from greenroom._core.cell cimport Cell, thread_ident
+from greenroom._core.director cimport Director
 from greenroom._core.door cimport Door
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.inbound cimport Inbound
@@ -17,6 +18,7 @@ cdef object get_ident, _DEFAULT_MAILBOX
 @cython.final
 cdef class Loop:
     cdef readonly object limits, clock, host
+    cdef readonly Director director
     cdef readonly Hooks hooks
     cdef readonly Pace pace
     cdef readonly RunQueue runq
@@ -29,6 +31,7 @@ cdef class Loop:
     cdef readonly unsigned long long ended_sent, ended_handled
     cdef readonly bint ticking
 
+    cdef object _clock_of(self, object clock)
     cpdef double now(self) except? -1.0
     cpdef adopt(self)
     cdef _require_own_thread(self, str what)

@@ -13,6 +13,7 @@ from typing import Any
 from greenroom._core.alerts import ORDERS
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import ADRIFT, ENDED, Cell
+from greenroom._core.director import director_here
 from greenroom._core.door import Door
 from greenroom._core.hooks import Hooks
 from greenroom._core.host import Host
@@ -24,6 +25,7 @@ from greenroom._core.runqueue import RunQueue
 from greenroom._core.table import Table
 from greenroom._core.timers import LONGEST_DELAY, SHORTEST_INTERVAL, Timer, Timers
 from greenroom._core.visits import Visits
+from greenroom._core.witness import Witness
 from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import InvalidDelay, LoopStopped, WaitsForItself, WrongLoop, WrongThread
 from greenroom.lanes import MailboxConfig
@@ -39,6 +41,7 @@ class Loop:
     __slots__ = (
         "clock",
         "closed",
+        "director",
         "door",
         "ended_handled",
         "ended_sent",
@@ -62,14 +65,19 @@ class Loop:
         hooks: Hooks | None = None,
     ) -> None:
         self.limits = Limits() if limits is None else limits
-        self.clock: Clock = MonotonicClock() if clock is None else clock
+        director = self.director = director_here()
+        self.clock: Clock = self._clock_of(clock)
         self.host: Any = Host() if host is None else host
         self.hooks = Hooks() if hooks is None else hooks
         self.pace = Pace(self.clock, self.limits.max_tick_time)
         self.runq = RunQueue(get_ident())
+        if director is not None:
+            self.runq.choose = director.next
+            director.loops.append(self)
+            self.hooks.trust(Witness(director))
         self.table = Table(self.limits.max_actors)
         self.timers = Timers(self.runq, self.pace, self.limits.max_timers)
-        self.door = Door(self.host, self.hooks)
+        self.door = Door(self.host, self.hooks, self.director)
         self.inbound = Inbound(self.door)
         self.door.inbound = self.runq.inbound = self.inbound
         self.visits = Visits(
@@ -80,6 +88,12 @@ class Loop:
         self.ended_sent = 0
         self.ended_handled = 0
         self.ticking = False
+
+    def _clock_of(self, clock: Clock | None) -> Clock:
+        """The clock to go by: in a simulation, the machine's time is the simulation's."""
+        if self.director is not None and (clock is None or type(clock) is MonotonicClock):
+            return self.director.clock
+        return MonotonicClock() if clock is None else clock
 
     def now(self) -> float:
         """The time, by the loop's clock."""
@@ -108,6 +122,8 @@ class Loop:
             raise LoopStopped("this loop has stopped: nothing can be spawned on it any more")
         cell = Cell.__new__(Cell)
         cell.set_up(self, self.runq, handler, subject, _DEFAULT_MAILBOX if mailbox is None else mailbox)
+        if self.director is not None:
+            cell.limit = 0
         self.table.add(cell, exempt)
         return cell
 

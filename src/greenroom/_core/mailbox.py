@@ -6,7 +6,7 @@ actor 64 bytes. The other lanes, and the order by a user's key, are made when fi
 
 **Admission.** A message may enter the data lane by the quick way when `count + reserved < limit`. `limit` is the
 configured capacity, raised by one for each queued notice (notices take no room), and 0 when the quick way is shut:
-the mailbox is closed, or its data lane is ordered by a key. `reserved` is room promised to other threads.
+the mailbox is closed, its data lane is ordered by a key, or a director looks on. `reserved` is room promised to other threads.
 
 **Order.** Lanes are served from the highest down. But the 64th pick that passes a waiting lower lane over serves the
 oldest message of the lower lanes instead, so none starves.
@@ -58,7 +58,7 @@ class Mailbox(Ring):
         self.set_up_ring()
         self.config = config
         self.capacity: int = config.capacity
-        # Invariant: limit == 0 if closed or priority is not None, else capacity + notices
+        # Invariant: limit == 0 if closed, priority is not None or the loop is directed, else capacity + notices
         self.limit = self.capacity
         # Invariant: written under the inbound lock only; messages to the data lane that stand in the inbound
         self.reserved = 0
@@ -140,7 +140,7 @@ class Mailbox(Ring):
         self.slips += 1
         self.alert |= SLIPS
         self.notices += 1
-        if not self.closed:
+        if self.limit > 0:
             self.limit += 1
 
     def choose(self) -> int:
@@ -223,7 +223,7 @@ class Mailbox(Ring):
                 self.alert &= ~SLIPS
             if sender is NOTICE:
                 self.notices -= 1
-                if not self.closed:
+                if self.limit > 0:
                     self.limit -= 1
 
     def close(self) -> None:

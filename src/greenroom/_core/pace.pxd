@@ -1,4 +1,5 @@
 import cython
+from greenroom._core.virtualclock cimport VirtualClock
 
 cdef extern from *:
     """
@@ -47,6 +48,7 @@ cdef double _LEARNING_TIME
 cdef class Pace:
     cdef object _clock
     cdef bint _is_machine
+    cdef VirtualClock _virtual
     cdef readonly double seconds
     cdef double _deadline, _last, _origin, _per_second
     cdef unsigned long long _count_at_origin

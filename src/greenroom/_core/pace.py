@@ -12,6 +12,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from greenroom._core.build import COMPILED
+from greenroom._core.virtualclock import VirtualClock
 from greenroom.clock import Clock, MonotonicClock
 
 __all__ = ["Pace"]
@@ -30,6 +31,7 @@ class Pace:
         "_last",
         "_origin",
         "_per_second",
+        "_virtual",
         "allowed",
         "began",
         "seconds",
@@ -40,6 +42,7 @@ class Pace:
         self._clock: Callable[[], float] = monotonic if machine else clock.now
         # Whether the time can be had from the machine directly: a third of what the interpreter's way costs.
         self._is_machine = machine and COMPILED and READS_CLOCK
+        self._virtual = clock if isinstance(clock, VirtualClock) else None
         self.seconds = seconds
         self._deadline = 0.0
         # When the clock was last asked whether the time is up.
@@ -59,6 +62,8 @@ class Pace:
         if COMPILED and self._is_machine:
             time: float = machine_time()
             return time
+        if self._virtual is not None:
+            return self._virtual.time
         return self._clock()
 
     def begin(self) -> float:

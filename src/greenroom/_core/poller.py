@@ -178,11 +178,21 @@ class Poller:
     async def rest(self) -> None:
         """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""
         await self.idle()
-        while self.loop.visits.suspended > 0 or (not self._is_manual and self.loop.host.is_owed_time()):
+        while self.loop.visits.suspended > 0 or self._is_owed_time():
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
             await waiter
             await self.idle()
+
+    def _is_owed_time(self) -> bool:
+        """Whether messages are queued, or on their way, that are handled only when some time has passed."""
+        if self._is_manual:
+            return False
+        director = self.loop.director
+        if director is not None and director.faults is not None and director.faults.is_on_the_way(self.loop):
+            return True
+        owed: bool = self.loop.host.is_owed_time()
+        return owed
 
     def is_idle(self) -> bool:
         """Whether nothing is runnable, brought or due at the present time; a detached loop does nothing at all."""

@@ -1,5 +1,6 @@
 import cython
 from greenroom._core.cell cimport Cell
+from greenroom._core.director cimport Director
 from greenroom._core.door cimport Door
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.pace cimport Pace, counter
@@ -13,6 +14,7 @@ cdef bint COMPILED
 cdef double LINGER, NEVER
 cdef int HELD, ORDERS, RESUME, ROOM, TOUCHED
 cdef int ADRIFT, ENDED
+cdef int FAILED
 cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
 cdef object CoroutineType, SUSPENDED, NOTICE
 
@@ -35,6 +37,7 @@ cdef class Visits:
     cdef object host
     cdef Hooks hooks
     cdef Pace pace
+    cdef readonly Director director
     cdef readonly Stepper stepper
     cdef readonly Cell hand
     cdef readonly int kind, lane
@@ -60,6 +63,7 @@ cdef class Visits:
     cdef bint _look(self, Cell cell) except? False
     @cython.locals(task=HandlerTask)
     cdef bint _conclude(self, Cell cell, object result) except? False
+    cdef object _handle(self, Cell cell, object message)
     @cython.locals(took=double)
     cdef _tell_if_slow(self, Cell cell, object message, double began)
     @cython.locals(task=HandlerTask, began=double)

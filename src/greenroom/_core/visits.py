@@ -24,7 +24,9 @@ from typing import Any
 from greenroom._core.alerts import HELD, ORDERS, RESUME, ROOM, TOUCHED
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import ADRIFT, ENDED, Cell
+from greenroom._core.director import Director
 from greenroom._core.door import Door
+from greenroom._core.happenings import FAILED
 from greenroom._core.hooks import Hooks
 from greenroom._core.kinds import MESSAGE, NOTHING, NOTICED, ORDERED, STASHED
 from greenroom._core.pace import Pace
@@ -76,6 +78,7 @@ class Visits:
         "_strained",
         "_tick_began",
         "adrift",
+        "director",
         "door",
         "ended_handled",
         "hand",
@@ -98,6 +101,7 @@ class Visits:
         self.door = door
         self.host: Any = door.host
         self.hooks: Hooks = door.hooks
+        self.director: Director | None = door.director
         self.pace = pace
         self.stepper = Stepper()
         # The cell in hand, what it handles, and from whom.
@@ -164,6 +168,8 @@ class Visits:
             runq.speaker = cell.ref
             self._visit(cell)
             self._leave(cell)
+            if self.director is not None and self.director.ends_tick():
+                self._left = 0
             # The counters may stand still where a machine's are broken; the clock does not.
             if self._left % 64 == 0 and self.pace.spent():
                 self._out_of_time = True
@@ -174,6 +180,9 @@ class Visits:
         if left < self._per_visit:
             left = min(left + cell.count // 8, self._per_visit)
         timed = self.hooks.slow_handler is not None
+        if self.director is not None:
+            left = self.director.budget(self._per_visit)
+            timed = True
         while left > 0:
             left -= 1
             if cell.alert != 0 or timed:
@@ -243,12 +252,17 @@ class Visits:
         if cell.alert & TOUCHED:
             self.host.touched(cell)
         if self.hooks.slow_handler is None:
-            return self._conclude(cell, cell.handler(cell.subject, message))
+            return self._conclude(cell, self._handle(cell, message))
         began = self.pace.now()
         try:
-            return self._conclude(cell, cell.handler(cell.subject, message))
+            return self._conclude(cell, self._handle(cell, message))
         finally:
             self._tell_if_slow(cell, message, began)
+
+    def _handle(self, cell: Cell, message: object) -> object:
+        if self.director is not None:
+            return self.director.handle(cell, message, self.sender)
+        return cell.handler(cell.subject, message)
 
     def _tell_if_slow(self, cell: Cell, message: object, began: float) -> None:
         """A handler, or one step of it, has held the thread since `began`."""
@@ -384,6 +398,8 @@ class Visits:
         self._resumed_from = -1.0
         if cell is None:
             raise InternalError("the loop itself failed: please report this") from cause
+        if self.director is not None:
+            self.director.note(FAILED, cell, cause, None)
         try:
             if kind == NOTHING:
                 # Not its handler: what is told of results, or (in plain Python) a signal between two steps of ours.

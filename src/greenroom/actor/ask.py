@@ -318,6 +318,8 @@ class Question(Wait):
             self._end(GIVEN_UP, AskTimeout(self.target.shown(), self.timeout))
 
     def _end(self, status: int, value: Any) -> None:
+        if self._loop.director is not None:
+            self._loop.director.answers(self.target, status == ANSWERED, value, self.shown_sender())
         self._close(status, value)
         self.wake_waiter()
         if self._future is not None:

@@ -82,11 +82,12 @@ class ActorSystem(Spawns, Spawner):
         self.name = name
         self.config = SystemConfig() if config is None else config
         self.token = f"{name}@{os.getpid()}.{next(_numbers)}"
-        self.random = Random(self.config.seed)
         hooks = Hooks(self.config.slow_after)
         super().__init__(Lifecycle(self))
         self._loop = Loop(self.config.limits(), self.config.clock, self._life, hooks)
         self._life.serve(self._loop)
+        director = self._loop.director
+        self.random = Random(director.seed if director is not None and self.config.seed is None else self.config.seed)
         self._poller = Poller(self._loop)
         self._shutdown = Shutdown(name, self._life, self._poller)
         self._thread: threading.Thread | None = None

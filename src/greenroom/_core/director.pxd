@@ -1,0 +1,45 @@
+import cython
+from greenroom._core.cell cimport Cell
+from greenroom._core.runqueue cimport RunQueue
+from greenroom._core.schedules cimport Schedule
+from greenroom._core.slip cimport Slip
+from greenroom._core.stepping cimport Wait
+from greenroom._core.timers cimport Timer
+from greenroom._core.virtualclock cimport VirtualClock
+
+cdef int TOLD, ASKED, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST
+cdef unsigned long long PRIME, ALL_BITS
+cdef object crc32
+
+@cython.final
+cdef class Director:
+    cdef readonly Schedule schedule
+    cdef readonly VirtualClock clock
+    cdef readonly object seed
+    cdef readonly long long step, last_step, max_steps
+    cdef public object outside, faults
+    cdef public dict choices
+    cdef readonly Py_ssize_t keep
+    cdef readonly list log, loops
+    cdef readonly unsigned long long fingerprint
+    cdef dict _names
+    cpdef allow(self, long long steps)
+    @cython.locals(position=Py_ssize_t)
+    cpdef Py_ssize_t next(self, RunQueue runq) except -1
+    @cython.locals(wanted=Py_ssize_t)
+    cpdef Py_ssize_t budget(self, Py_ssize_t usual) except -1
+    cpdef bint ends_tick(self) except? True
+    cdef _write_choice(self, int position, int budget, int pause)
+    @cython.locals(kind=int, slip=Slip)
+    cpdef bint sends(self, Cell cell, object message, object sender, object lane) except? True
+    cpdef bint notifies(self, Cell cell, object notice) except? True
+    @cython.locals(slip=Slip)
+    cpdef object handle(self, Cell cell, object message, object sender)
+    cpdef answers(self, Cell cell, bint well, object value, object asker)
+    @cython.locals(number=cython.ulonglong, mark=cython.ulonglong, log=list)
+    cpdef note(self, int kind, Cell cell, object what, object whom)
+    @cython.locals(mark=cython.ulonglong)
+    cpdef time_moved(self)
+    @cython.locals(mark=cython.ulonglong)
+    cdef unsigned long long _mark_of(self, object what, int depth) except? 0
+    cdef unsigned long long _mark_of_text(self, str text) except? 0

@@ -1,0 +1,196 @@
+"""Who directs the loops of a simulation: has every choice made by a schedule, and writes down what happens.
+
+A loop that is made on a thread where a simulation runs gets its director; every other loop has none, and pays for that
+with a look at a field where the way of a message is not the quick one anyway. In a directed loop the quick ways are
+shut (`Mailbox.limit` is 0, and every visit looks), so the director sees each message as it is sent and as it is taken.
+
+**The log** is flat, six entries for each event, so that no object is made for one; events are made of it when somebody
+reads. Its older half is forgotten now and then. **The fingerprint** covers all events, forgotten or not: two runs with
+the same one did the same things in the same order.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from typing import Any
+from zlib import crc32
+
+from greenroom._core.cell import Cell
+from greenroom._core.happenings import ANSWERED, ASKED, ENTRIES, REFUSED, TAKEN, TICKED, TOLD
+from greenroom._core.runqueue import RunQueue
+from greenroom._core.schedules import Schedule
+from greenroom._core.slip import Slip
+from greenroom._core.stepping import Wait
+from greenroom._core.timers import Timer
+from greenroom._core.virtualclock import VirtualClock
+
+__all__ = ["Director", "director_here", "directing"]
+
+PRIME = 0x9E3779B97F4A7C15
+ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
+_DEEPEST = 3
+
+directing: dict[int, Director] = {}
+"""The director of the simulation that runs on a thread, by the thread's number."""
+
+
+def director_here() -> Director | None:
+    """The director of the simulation that runs on this thread, if one does."""
+    return directing.get(get_ident())
+
+
+class Director:
+    """Decides and records for all loops of one simulation. `faults`, when set, comes between."""
+
+    __slots__ = (
+        "_names",
+        "choices",
+        "clock",
+        "faults",
+        "fingerprint",
+        "keep",
+        "last_step",
+        "log",
+        "loops",
+        "max_steps",
+        "outside",
+        "schedule",
+        "seed",
+        "step",
+    )
+
+    def __init__(self, schedule: Schedule, clock: VirtualClock, seed: int, keep: int, max_steps: int) -> None:
+        self.schedule = schedule
+        self.clock = clock
+        self.seed = seed
+        # Visits to actors, counted from 1; there is none after the last step.
+        self.step = 0
+        self.max_steps = self.last_step = max_steps
+        self.loops: list[Any] = []
+        # What asyncio has to do; set by whoever runs it.
+        self.outside: Any = ()
+        self.faults: Any = None
+        # What the schedule does otherwise than the real loop, if somebody wants to know: step to position, budget and
+        # pause, as `Scripted` takes it.
+        self.choices: dict[int, tuple[int, int, int]] | None = None
+        # How many events are kept at least; none are if 0.
+        self.keep = keep
+        self.log: list[Any] = []
+        self.fingerprint = 0
+        self._names: dict[type, int] = {}
+
+    def allow(self, steps: int) -> None:
+        """Let there be so many more steps."""
+        self.last_step = self.step + steps
+
+    # -- what the loop asks
+
+    def next(self, runq: RunQueue) -> int:
+        """A step begins: the position in the queue of the actor to visit."""
+        self.step += 1
+        position = self.schedule.choose(self.step, runq)
+        if position != 0 and self.choices is not None:
+            self._write_choice(position, 0, 0)
+        return position
+
+    def budget(self, usual: int) -> int:
+        """How many messages the visit may handle."""
+        wanted = self.schedule.budget(self.step)
+        if wanted != 0 and self.choices is not None:
+            self._write_choice(0, wanted, 0)
+        return usual if wanted == 0 else min(wanted, usual)
+
+    def ends_tick(self) -> bool:
+        """Whether the loop hands its thread back after this visit."""
+        if self.faults is not None:
+            self.faults.after_step(self.step)
+        if self.step >= self.last_step:
+            return True
+        if len(self.outside) == 0 or not self.schedule.pauses(self.step):
+            return False
+        if self.choices is not None:
+            self._write_choice(0, 0, 1)
+        return True
+
+    def _write_choice(self, position: int, budget: int, pause: int) -> None:
+        before = self.choices.get(self.step, (0, 0, 0))  # type: ignore[union-attr]
+        self.choices[self.step] = (before[0] | position, before[1] | budget, before[2] | pause)  # type: ignore[index]
+
+    def sends(self, cell: Cell, message: object, sender: object, lane: object) -> bool:
+        """A message is sent; True when it is on its way for a while, and the door need not let it in."""
+        kind = TOLD
+        shown = sender
+        if isinstance(sender, Slip):
+            slip: Slip = sender
+            shown = slip.shown_sender()
+            if isinstance(sender, Timer):
+                kind = TICKED
+            elif isinstance(sender, Wait):
+                kind = ASKED
+        self.note(kind, cell, message, shown)
+        return self.faults is not None and bool(self.faults.holds(cell, message, sender, lane, kind == TICKED))
+
+    def notifies(self, cell: Cell, notice: object) -> bool:
+        """A notice is sent; True when it waits, because messages to the same actor are on their way."""
+        return self.faults is not None and bool(self.faults.holds_notice(cell, notice))
+
+    def handle(self, cell: Cell, message: object, sender: object) -> object:
+        """Have a message handled: what its handler returns."""
+        shown = sender
+        if isinstance(sender, Slip):
+            slip: Slip = sender
+            shown = slip.shown_sender()
+        self.note(TAKEN, cell, message, shown)
+        if self.faults is not None:
+            return self.faults.handle(cell, message)
+        return cell.handler(cell.subject, message)
+
+    def answers(self, cell: Cell, well: bool, value: object, asker: object) -> None:
+        """A question that was put to `cell` has its end: the reply, or an exception."""
+        self.note(ANSWERED if well else REFUSED, cell, value, asker)
+
+    # -- what happened
+
+    def note(self, kind: int, cell: Cell, what: object, whom: object) -> None:
+        """Write an event down: something of `kind` happened to `cell`, with `what`, because of `whom`."""
+        number = cell.id if cell is not None else 0
+        mark = (self.fingerprint ^ (kind + 1)) & ALL_BITS
+        mark = (mark ^ (number << 8) ^ self._mark_of(what, 0)) & ALL_BITS
+        mark = (mark * PRIME) & ALL_BITS
+        self.fingerprint = mark ^ (mark >> 29)
+        if self.keep == 0:
+            return
+        log = self.log
+        log.append(kind)
+        log.append(self.step)
+        log.append(self.clock.time)
+        log.append(cell)
+        log.append(what)
+        log.append(whom)
+        if len(log) >= 2 * ENTRIES * self.keep:
+            del log[: ENTRIES * self.keep]
+
+    def time_moved(self) -> None:
+        """The clock has moved: part of what happened."""
+        mark = (self.fingerprint ^ (hash(self.clock.time) & ALL_BITS)) & ALL_BITS
+        self.fingerprint = (mark * PRIME) & ALL_BITS
+
+    def _mark_of(self, what: object, depth: int) -> int:
+        """A number that tells `what` from other things, the same in every run: no address, no hash of a text."""
+        kind = type(what)
+        if kind is int or kind is float or kind is bool:
+            return hash(what) & ALL_BITS
+        if kind is str:
+            return self._mark_of_text(what)
+        if kind is tuple and depth < _DEEPEST:
+            mark = len(what)  # type: ignore[arg-type]
+            for one in what:  # type: ignore[attr-defined]
+                mark = ((mark ^ self._mark_of(one, depth + 1)) * PRIME) & ALL_BITS
+            return mark
+        known = self._names.get(kind)
+        if known is None:
+            known = self._names[kind] = crc32(kind.__qualname__.encode())
+        return known
+
+    def _mark_of_text(self, text: Any) -> int:
+        return crc32(text.encode("utf-8", "surrogatepass")) + 1

@@ -1,0 +1,163 @@
+"""Who runs next in a simulation, for how many messages, and when asyncio has its turn.
+
+A schedule answers three questions at each *step*, which is one visit to one actor. Zero is always what the real loop
+does: the first in the queue, a visit of full length, no pause before the budgets are spent. So a schedule can be
+written down as what it does otherwise, and the shorter that is, the easier it is to understand (`Scripted`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from greenroom._core.dice import Dice
+from greenroom._core.runqueue import RunQueue
+
+__all__ = ["Fifo", "Pct", "Schedule", "Scripted", "Shuffled"]
+
+WINDOW = 64
+"""How many of the runnable actors are chosen from: what a step costs must not grow with their number."""
+PATIENCE = 1000
+"""Steps in a row that one actor has while others wait, whatever its priority: some programs wait for one another."""
+LONGEST = 14
+"""Programs of up to 2**14 steps are where `Pct` expects its change points."""
+SHORTEST = 3
+
+
+class Schedule:
+    """First come first served, as the real loop does it; the others say what they do otherwise."""
+
+    __slots__ = ()
+
+    def choose(self, step: int, runq: RunQueue) -> int:
+        """The position in the queue of the actor to visit; there is at least one."""
+        return 0
+
+    def budget(self, step: int) -> int:
+        """How many messages this visit may handle; 0 for as many as usual."""
+        return 0
+
+    def pauses(self, step: int) -> bool:
+        """Whether asyncio, which has something to do, has its turn after this visit."""
+        return False
+
+
+class Fifo(Schedule):
+    """What the real loop does, on a clock that is not real."""
+
+    __slots__ = ()
+
+
+class Shuffled(Schedule):
+    """Any runnable actor, for any number of messages; asyncio has its turn when it comes."""
+
+    __slots__ = ("_dice",)
+
+    def __init__(self, seed: int) -> None:
+        self._dice = Dice(seed)
+
+    def choose(self, step: int, runq: RunQueue) -> int:
+        """Any of them."""
+        return 0 if runq.count == 1 else self._dice.below(min(runq.count, WINDOW))
+
+    def budget(self, step: int) -> int:
+        """One message half of the time, else up to eight or as many as usual: each finds other bugs."""
+        bits = self._dice.draw()
+        if bits & 1:
+            return 1
+        return int((bits >> 1) & 7) if bits & 16 else 0
+
+    def pauses(self, step: int) -> bool:
+        """Half of the time."""
+        return bool(self._dice.draw() & 1)
+
+
+class Pct(Schedule):
+    """Probabilistic concurrency testing: strict priorities, drawn at random, that change at `depth - 1` moments.
+
+    A bug that needs `depth` things to happen in one order shows with a probability of at least 1 / (n * k ** (depth -
+    1)), with n actors and k steps: plain random choice has to be right at every single step. (Burckhardt, Kothari,
+    Musuvathi, Nagarakatti: A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, 2010.) How long the
+    program runs is not known beforehand, so each seed has its own idea of that too.
+    """
+
+    __slots__ = ("_changes", "_dice", "_last", "_lowest", "_outside", "_priorities", "_row")
+
+    def __init__(self, seed: int, depth: int) -> None:
+        self._dice = Dice(seed)
+        steps = 1 << (SHORTEST + self._dice.below(LONGEST - SHORTEST + 1))
+        self._changes: set[int] = {1 + self._dice.below(steps) for _ in range(depth - 1)}
+        # What is not an actor has a priority as well.
+        self._outside = self._dice.fraction()
+        # Looked up, never iterated: cells are hashed by where they lie in memory.
+        self._priorities: dict[Any, float] = {}
+        # Below every priority that was drawn, and lower with each change.
+        self._lowest = 0.0
+        self._last: Any = None
+        self._row = 0
+
+    def choose(self, step: int, runq: RunQueue) -> int:
+        """The one with the highest priority."""
+        position = self._first(runq)
+        cell = runq.at(position)
+        self._row = self._row + 1 if cell is self._last else 0
+        if step in self._changes or self._row >= PATIENCE:
+            self._lowest -= 1.0
+            self._priorities[cell] = self._lowest
+            self._row = 0
+            position = self._first(runq)
+            cell = runq.at(position)
+        self._last = cell
+        return position
+
+    def _first(self, runq: RunQueue) -> int:
+        best = 0
+        highest = self._priority_of(runq.at(0))
+        for position in range(1, min(runq.count, WINDOW)):
+            priority = self._priority_of(runq.at(position))
+            if priority > highest:
+                best = position
+                highest = priority
+        return best
+
+    def _priority_of(self, cell: Any) -> float:
+        priority = self._priorities.get(cell)
+        if priority is None:
+            priority = self._priorities[cell] = self._dice.fraction()
+        return priority
+
+    def budget(self, step: int) -> int:
+        """One message: the next may be somebody else's."""
+        return 1
+
+    def pauses(self, step: int) -> bool:
+        """When asyncio's own priority is higher than that of whoever ran; its own may change too."""
+        if self._outside <= self._priority_of(self._last):
+            return False
+        if step in self._changes:
+            self._lowest -= 1.0
+            self._outside = self._lowest
+        return True
+
+
+class Scripted(Schedule):
+    """What was written down: for a step, the position, the budget and the pause; nothing stands for zeros."""
+
+    __slots__ = ("_script",)
+
+    def __init__(self, script: dict[int, tuple[int, int, int]]) -> None:
+        self._script = script
+
+    def choose(self, step: int, runq: RunQueue) -> int:
+        """As written; where fewer wait than that, the last of them."""
+        noted = self._script.get(step)
+        return 0 if noted is None else min(noted[0], runq.count - 1)
+
+    def budget(self, step: int) -> int:
+        """As written."""
+        noted = self._script.get(step)
+        return 0 if noted is None else noted[1]
+
+    def pauses(self, step: int) -> bool:
+        """As written."""
+        noted = self._script.get(step)
+        return noted is not None and noted[2] != 0

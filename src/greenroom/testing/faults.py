@@ -1,0 +1,242 @@
+"""Faults that a simulation brings about: declared here, and drawn from the seed.
+
+>>> from greenroom.testing import faults
+>>> faults.crash("worker-*", at=(1, 20), chance=0.5)      # each of them, at one of its first twenty messages, or not
+crash('worker-*', at=(1, 20), chance=0.5)
+>>> faults.delay(to="/bank", by=(0.0, 0.5))               # up to half a second on the way, in order for each sender
+delay(to='/bank', by=(0.0, 0.5))
+
+Actors are named by their name or path, where `*` and `?` stand for anything, or by their class. A number may be given
+as it is or as a pair, between which one is drawn; left out, it is drawn from what is usual. `chance` is the probability
+of each single occasion: an actor that could crash, a message that could be late.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from greenroom._core.dice import Dice
+from greenroom.errors import ConfigError
+from greenroom.records import Record
+
+__all__ = ["Fault", "crash", "delay", "fill", "reorder", "shutdown", "slow", "stop"]
+
+Who = str | type
+Number = int | tuple[int, int] | None
+Seconds = float | tuple[float, float]
+
+ANYBODY = "*"
+_USUAL = (1, 100)
+
+
+class Fault(Record):
+    """One fault, as declared. With a `seed` it draws from that, and not from the simulation's."""
+
+    __slots__ = ("chance", "seed")
+
+    chance: float
+    seed: int | None
+
+    def _shown(self) -> list[str]:
+        parts = []
+        for name in type(self).__slots__:
+            value = getattr(self, name)
+            if value != _DEFAULTS.get((type(self).__name__, name), _DEFAULTS.get(("", name))):
+                text = repr(value.__name__ if isinstance(value, type) else value)
+                parts.append(text if name == "who" else f"{name}={text}")
+        return parts
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__.lower()}({', '.join(self._shown())})"
+
+    def with_seed(self, seed: int) -> Fault:
+        """The same fault, drawing from `seed`."""
+        values = {name: getattr(self, name) for name in type(self).__slots__}
+        return type(self)(**{**values, "seed": seed})
+
+
+class Crash(Fault):
+    """An actor fails at its n-th message."""
+
+    __slots__ = ("who", "at", "error", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
+
+    who: Who
+    at: Number
+    error: Callable[[], BaseException] | None
+
+    def __init__(self, who: Who, at: Number, error: Any, chance: float, seed: int | None = None) -> None:
+        _require_number("at", at)
+        if error is not None and not callable(error):
+            raise ConfigError("error", error, "must be an exception class, or a function that makes an exception")
+        self._set(_who(who), at, error, _chance(chance), seed)
+
+
+class Stop(Fault):
+    """An actor is told to stop, or is killed, at a step."""
+
+    __slots__ = ("who", "at", "kill", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
+
+    who: Who
+    at: Number
+    kill: bool
+
+    def __init__(self, who: Who, at: Number, kill: bool, chance: float, seed: int | None = None) -> None:
+        _require_number("at", at)
+        self._set(_who(who), at, bool(kill), _chance(chance), seed)
+
+
+class Shutdown(Fault):
+    """The whole system is told to stop at a step."""
+
+    __slots__ = ("at", "chance", "seed")
+
+    at: Number
+
+    def __init__(self, at: Number, chance: float, seed: int | None = None) -> None:
+        _require_number("at", at)
+        self._set(at, _chance(chance), seed)
+
+
+class Delay(Fault):
+    """Messages are on their way for a while."""
+
+    __slots__ = ("sender", "to", "by", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
+
+    sender: Who
+    to: Who
+    by: Seconds
+
+    def __init__(self, sender: Who, to: Who, by: Seconds, chance: float, seed: int | None = None) -> None:
+        self._set(_who(sender), _who(to), _seconds("by", by), _chance(chance), seed)
+
+
+class Fill(Fault):
+    """A mailbox has no room, from the n-th message on and for a while."""
+
+    __slots__ = ("who", "at", "lasting", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
+
+    who: Who
+    at: Number
+    lasting: Seconds
+
+    def __init__(self, who: Who, at: Number, lasting: Seconds, chance: float, seed: int | None = None) -> None:
+        _require_number("at", at)
+        self._set(_who(who), at, _seconds("lasting", lasting), _chance(chance), seed)
+
+
+class Slow(Fault):
+    """A handler takes its time."""
+
+    __slots__ = ("who", "by", "chance", "seed")
+
+    who: Who
+    by: Seconds
+
+    def __init__(self, who: Who, by: Seconds, chance: float, seed: int | None = None) -> None:
+        self._set(_who(who), _seconds("by", by), _chance(chance), seed)
+
+
+_DEFAULTS: dict[tuple[str, str], Any] = {
+    ("", "chance"): 1.0,
+    ("", "seed"): None,
+    ("", "at"): None,
+    ("", "error"): None,
+    ("", "kill"): False,
+    ("", "sender"): ANYBODY,
+    ("", "to"): ANYBODY,
+    ("Fill", "lasting"): 1.0,
+}
+
+
+def crash(
+    who: Who = ANYBODY,
+    *,
+    at: Number = None,
+    error: Callable[[], BaseException] | None = None,
+    chance: float = 1.0,
+) -> Fault:
+    """Let an actor fail when its message number `at` comes, in place of handling it: by `error()`, or `InjectedFault`.
+
+    Of several actors that `who` fits, each fails once, at a number of its own.
+    """
+    return Crash(who, at, error, chance)
+
+
+def stop(who: Who = ANYBODY, *, at: Number = None, kill: bool = False, chance: float = 1.0) -> Fault:
+    """Stop (or kill) an actor at step `at` of the simulation: of several that `who` fits, any that lives by then."""
+    return Stop(who, at, kill, chance)
+
+
+def shutdown(*, at: Number = None, chance: float = 1.0) -> Fault:
+    """Shut the system down at step `at` of the simulation."""
+    return Shutdown(at, chance)
+
+
+def delay(sender: Who = ANYBODY, to: Who = ANYBODY, *, by: Seconds = (0.0, 1.0), chance: float = 1.0) -> Fault:
+    """Let messages take `by` seconds on their way.
+
+    Those of one sender to one actor keep their order, and no notice overtakes a message. Ticks and replies are not
+    delayed. What an actor does not send is from `"(outside)"`.
+    """
+    return Delay(sender, to, by, chance)
+
+
+def reorder(to: Who = ANYBODY, *, chance: float = 0.5) -> Fault:
+    """Let messages of different senders arrive in another order than they were sent in, hardly any later."""
+    return Delay(ANYBODY, to, (0.0, 1e-6), chance)
+
+
+def fill(who: Who = ANYBODY, *, at: Number = None, lasting: Seconds = 1.0, chance: float = 1.0) -> Fault:
+    """Let a mailbox be full when message number `at` is sent to it, and for `lasting` seconds from then."""
+    return Fill(who, at, lasting, chance)
+
+
+def slow(who: Who = ANYBODY, *, by: Seconds = (0.0, 0.1), chance: float = 0.5) -> Fault:
+    """Let handlers take `by` seconds: an async one waits that long first, any other holds up everybody."""
+    return Slow(who, by, chance)
+
+
+def drawn_number(number: Number, dice: Dice) -> int:
+    """The number itself, or one that is drawn; if nothing is said, small ones more often than large ones."""
+    if isinstance(number, int):
+        return number
+    low, high = _USUAL if number is None else number
+    if number is None:
+        return min(high, int(math.exp(dice.fraction() * math.log(high + 1))))
+    return low + dice.below(high - low + 1)
+
+
+def drawn_seconds(seconds: Seconds, dice: Dice) -> float:
+    """The seconds themselves, or some that are drawn."""
+    if isinstance(seconds, tuple):
+        return seconds[0] + (seconds[1] - seconds[0]) * dice.fraction()
+    return seconds
+
+
+def _who(who: Any) -> Who:
+    if isinstance(who, str | type) and who:
+        return who
+    raise ConfigError("who", who, "must be an actor's name or path (`*` stands for anything), or its class")
+
+
+def _chance(chance: Any) -> float:
+    if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0.0 <= chance <= 1.0:
+        raise ConfigError("chance", chance, "must be a probability from 0 to 1")
+    return float(chance)
+
+
+def _require_number(name: str, number: Any) -> None:
+    pair = number if isinstance(number, tuple) else (number, number)
+    whole = all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in pair)
+    if number is not None and not (len(pair) == 2 and whole and pair[0] <= pair[1]):
+        raise ConfigError(name, number, "must be a whole number from 1 on, a pair of them, or None")
+
+
+def _seconds(name: str, seconds: Any) -> Seconds:
+    pair = seconds if isinstance(seconds, tuple) else (seconds, seconds)
+    real = all(isinstance(one, int | float) and 0.0 <= one < math.inf for one in pair)
+    if not (len(pair) == 2 and real and pair[0] <= pair[1]):
+        raise ConfigError(name, seconds, "must be a number of seconds, or a pair of them")
+    return (float(pair[0]), float(pair[1])) if isinstance(seconds, tuple) else float(seconds)

@@ -1,0 +1,162 @@
+"""What a simulation puts in the place of the machine's time and chance, while it runs, on its own thread only.
+
+**Patched**: `time.time`, `monotonic`, `perf_counter` and their `_ns` twins follow the virtual clock, and `time.sleep`
+moves it; `random`'s own functions, `random.Random()` without a seed, `os.urandom`, and so `uuid.uuid4` and `secrets`,
+draw from the seed; asyncio runs on `VirtualLoop`. **Refused**: threads, sockets and processes, wherever they are made,
+and waiting for another thread. **Beyond reach**: `datetime.now()`, functions that a module took by `from time import
+sleep` before, C code that asks the system itself, and the order of sets of texts, which is another in each process
+unless PYTHONHASHSEED is set. Files are read and written as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import sys
+import threading
+import time
+from _thread import get_ident
+from collections.abc import Callable
+from typing import Any
+
+from greenroom._core.dice import Dice
+from greenroom._core.director import Director, directing
+from greenroom.errors import SimulationRefused, WaitsForItself
+
+__all__ = ["Patches"]
+
+EPOCH = 946_684_800.0
+"""What `time.time()` says when a simulation begins: the year 2000 does."""
+
+_NO_THREADS = "threads are not simulated: spawn an actor instead, or await a coroutine"
+_NO_SOCKETS = "sockets are not simulated: put an actor in the peer's place, and send it messages"
+_NO_CHILDREN = "processes are not simulated: put an actor in the program's place"
+_REFUSED = {
+    "_thread.start_new_thread": ("a thread is started", _NO_THREADS),
+    "_thread.start_joinable_thread": ("a thread is started", _NO_THREADS),
+    "socket.__new__": ("a socket is made", _NO_SOCKETS),
+    "socket.getaddrinfo": ("a host is looked up", _NO_SOCKETS),
+    "subprocess.Popen": ("a process is started", _NO_CHILDREN),
+    "os.fork": ("a process is started", _NO_CHILDREN),
+    "os.forkpty": ("a process is started", _NO_CHILDREN),
+    "os.posix_spawn": ("a process is started", _NO_CHILDREN),
+    "os.spawn": ("a process is started", _NO_CHILDREN),
+    "os.system": ("a process is started", _NO_CHILDREN),
+    "os.exec": ("a process is started", _NO_CHILDREN),
+}
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    if event in _REFUSED and get_ident() in directing:
+        raise SimulationRefused(*_REFUSED[event])
+
+
+class _Hook:
+    """An audit hook cannot be taken off again, so there is one for all simulations."""
+
+    installed = False
+
+    @classmethod
+    def install(cls) -> None:
+        if not cls.installed:
+            sys.addaudithook(_audit)
+            cls.installed = True
+
+
+class Patches:
+    """Makes this thread a simulated one, in a `with` statement."""
+
+    def __init__(self, director: Director, seed: int) -> None:
+        self._director = director
+        self._dice = Dice(seed).fork()
+        self._thread = get_ident()
+        self._kept: list[tuple[Any, str, Any]] = []
+        self._chance: Any = None
+        self._running: asyncio.AbstractEventLoop | None = None
+        self._collected = False
+
+    def __enter__(self) -> None:
+        if self._thread in directing:
+            raise WaitsForItself("a simulation inside a simulation: run them one after the other")
+        _Hook.install()
+        # A test of pytest-asyncio's may run a simulation: its loop steps aside, and is held up meanwhile.
+        self._running = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        self._chance = random.getstate()
+        random.seed(self._dice.draw())
+        self._replace_all()
+        # Finalizers run when the collector does, which depends on everything the process did before.
+        self._collected = gc.isenabled()
+        gc.disable()
+        directing[self._thread] = self._director
+
+    def __exit__(self, *exc_info: object) -> None:
+        del directing[self._thread]
+        if self._collected:
+            gc.enable()
+        for module, name, original in reversed(self._kept):
+            setattr(module, name, original)
+        self._kept.clear()
+        random.setstate(self._chance)
+        asyncio._set_running_loop(self._running)
+
+    def _replace_all(self) -> None:
+        clock = self._director.clock
+        self._replace(time, "time", lambda: EPOCH + clock.time)
+        self._replace(time, "time_ns", lambda: int((EPOCH + clock.time) * 1e9))
+        for name in ("monotonic", "perf_counter"):
+            self._replace(time, name, lambda: clock.time)
+            self._replace(time, f"{name}_ns", lambda: int(clock.time * 1e9))
+        self._replace(time, "sleep", self._sleep)
+        self._replace(os, "urandom", self._draw_bytes)
+        self._replace(random, "_urandom", self._draw_bytes)
+        self._replace_method(random.Random, "seed", self._seed)
+        self._replace_method(threading.Condition, "wait", _refuse_to_wait)
+        self._replace_method(threading.Thread, "start", _refuse_to_start)
+
+    def _replace(self, module: Any, name: str, ours: Callable[..., Any]) -> None:
+        """Let `module.name` be ours on this thread, and what it was on every other."""
+        original = getattr(module, name)
+        mine = self._thread
+
+        def patched(*args: Any, **kwargs: Any) -> Any:
+            return ours(*args, **kwargs) if get_ident() == mine else original(*args, **kwargs)
+
+        self._kept.append((module, name, original))
+        setattr(module, name, patched)
+
+    def _replace_method(self, cls: Any, name: str, ours: Callable[..., Any]) -> None:
+        """The same for a method; ours is given the original first."""
+        original = getattr(cls, name)
+        mine = self._thread
+
+        def patched(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if get_ident() == mine:
+                return ours(original, self, *args, **kwargs)
+            return original(self, *args, **kwargs)
+
+        self._kept.append((cls, name, original))
+        setattr(cls, name, patched)
+
+    def _sleep(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        clock = self._director.clock
+        clock.move_to(clock.time + seconds)
+        self._director.time_moved()
+
+    def _draw_bytes(self, count: int) -> bytes:
+        return b"".join(self._dice.draw().to_bytes(8, "little") for _ in range(count // 8 + 1))[:count]
+
+    def _seed(self, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:
+        original(generator, self._dice.draw() if a is None else a, version)
+
+
+def _refuse_to_start(original: Any, thread: threading.Thread) -> None:
+    raise SimulationRefused(f"the thread {thread.name!r} is started", _NO_THREADS)
+
+
+def _refuse_to_wait(original: Any, condition: threading.Condition, timeout: float | None = None) -> bool:
+    raise SimulationRefused("waiting for another thread", "there is none: await a future, or an actor's answer")

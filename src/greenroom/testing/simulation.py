@@ -1,0 +1,211 @@
+"""`Simulation`: a program on a virtual clock and a seeded scheduler, the same from the same seed every time.
+
+What a real run leaves to the machine is decided by a schedule, and drawn from the seed: which actor runs next, how many
+messages it handles before another does, and when code outside the actors has its turn between them. Time stands still
+while anybody has something to do, and then jumps to the next deadline: hours pass in seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from greenroom._core.dice import Dice
+from greenroom._core.director import Director
+from greenroom._core.schedules import Fifo, Pct, Schedule, Scripted, Shuffled
+from greenroom._core.virtualclock import VirtualClock
+from greenroom.errors import BadArgument, ConfigError, SimulationEndless, SimulationStuck
+from greenroom.system.config import SystemConfig
+from greenroom.system.system import ActorSystem
+from greenroom.testing.injection import Injector
+from greenroom.testing.patches import Patches
+from greenroom.testing.trace import Trace
+from greenroom.testing.virtual import VirtualLoop
+
+if TYPE_CHECKING:
+    from greenroom.testing.faults import Fault
+
+__all__ = ["Script", "Simulation"]
+
+T = TypeVar("T")
+Program = Callable[[ActorSystem], Coroutine[Any, Any, T]]
+Script = Mapping[int, tuple[int, int, int]]
+"""A schedule as what it does otherwise than first come first served: at a step, who, for how long, and a pause."""
+
+SCHEDULES = ("random", "pct", "fifo")
+_DEPTH = 3
+"""How many things must happen in one order for the bugs that `pct` looks for."""
+_TO_WIND_UP = 100_000
+"""Further steps that a program has which is broken off, to end its actors."""
+
+
+class Simulation:
+    """Runs a program of actors so that it can be run again, exactly.
+
+    >>> import asyncio
+    >>> from greenroom import Actor, ActorSystem
+    >>> class Sleeper(Actor[float, float]):
+    ...     async def receive(self, message: float) -> float:
+    ...         await asyncio.sleep(message)
+    ...         return self.ctx.now()
+    >>> async def program(system: ActorSystem) -> float:
+    ...     return await system.spawn(Sleeper).ask(3600.0, timeout=None)
+    >>> simulation = Simulation(seed=7)
+    >>> simulation.run(program)         # an hour, at once
+    3600.0
+    >>> first = simulation.trace.digest
+    >>> simulation.run(program) and simulation.trace.digest == first
+    3600.0
+
+    `schedule` is `"random"` (any runnable actor, for any number of messages), `"pct"` (priorities that change at a few
+    moments: finds rare orders sooner), `"fifo"` (what the real loop does), or a `Script`. `faults` are those of
+    `greenroom.testing.faults`. `config` is the system's; its clock and seed are the simulation's, unless it has its
+    own. `keep` is how many events the trace has at least, if there are as many.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        schedule: str | Script = "random",
+        faults: Iterable[Fault] = (),
+        config: SystemConfig | None = None,
+        keep: int = 10_000,
+        max_steps: int = 1_000_000,
+    ) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise ConfigError("seed", seed, "must be a whole number")
+        _require_schedule(schedule)
+        _require_number("keep", keep, 0)
+        _require_number("max_steps", max_steps, 1)
+        self.seed = seed
+        self.schedule = schedule
+        self.faults: tuple[Fault, ...] = tuple(faults)
+        self.config = SystemConfig() if config is None else config
+        self.keep = keep
+        self.max_steps = max_steps
+        # What the last run did.
+        self.system: ActorSystem | None = None
+        self._director: Director | None = None
+        self._trace: Trace | None = None
+        self._records_choices = False
+
+    def __repr__(self) -> str:
+        parts = [f"seed={self.seed}"]
+        if self.schedule != "random":
+            parts.append(f"schedule={self.schedule!r}")
+        if self.faults:
+            parts.append(f"faults={list(self.faults)!r}")
+        return f"Simulation({', '.join(parts)})"
+
+    def run(self, program: Program[T]) -> T:
+        """Run `program(system)` to its end and shut the system down; what it returns, or raise what it raised."""
+        if not callable(program):
+            raise BadArgument(f"a simulation runs an `async def program(system)`, not {program!r}")
+
+        async def main() -> T:
+            # Made in here, where a system finds its director.
+            self.system = system = ActorSystem("simulation", config=self.config)
+            async with system:
+                return await _called(program, system)
+
+        return self.run_main(main)
+
+    def run_main(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run `main()`, as `asyncio.run` would: a program that makes its own systems, each of which is simulated."""
+        director = self._direct()
+        with Patches(director, self.seed):
+            loop = VirtualLoop(director)
+            try:
+                return _drive(loop, director, main)
+            finally:
+                loop.close()
+                if director.faults is not None:
+                    director.faults.close()
+
+    def _direct(self) -> Director:
+        """A new director, before whom nothing has happened yet."""
+        dice = Dice(self.seed)
+        schedule = _schedule_of(self.schedule, dice.draw())
+        director = Director(schedule, VirtualClock(), dice.draw(), self.keep, self.max_steps)
+        if self.faults:
+            director.faults = Injector(self.faults, dice.fork(), director)
+        if self._records_choices:
+            director.choices = {}
+        self._director = director
+        self._trace = None
+        return director
+
+    @property
+    def trace(self) -> Trace:
+        """What happened in the last run."""
+        if self._trace is None:
+            if self._director is None:
+                raise BadArgument("the simulation has not run yet: its trace is there after `run`")
+            self._trace = Trace(self._director)
+        return self._trace
+
+
+def _drive(loop: VirtualLoop, director: Director, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run the loop until `main` ends; when it cannot, say why, and end everything all the same."""
+    task = loop.create_task(main())
+    try:
+        return loop.run_until_complete(task)
+    except SimulationStuck:
+        stuck = SimulationStuck(_who_waits(loop))
+    except SimulationEndless:
+        stuck = None
+    finally:
+        _wind_up(loop, director)
+    raise SimulationEndless(director.max_steps) if stuck is None else stuck
+
+
+def _wind_up(loop: VirtualLoop, director: Director) -> None:
+    """Cancel what is left and let it end."""
+    director.allow(_TO_WIND_UP)
+    left = [task for task in asyncio.all_tasks(loop) if not task.done()]
+    for task in left:
+        task.cancel()
+    with suppress(SimulationStuck, SimulationEndless):
+        if left:
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+def _who_waits(loop: VirtualLoop) -> tuple[str, ...]:
+    """The tasks that wait, and where."""
+    found = []
+    for task in sorted(asyncio.all_tasks(loop), key=lambda one: one.get_name()):
+        frames = task.get_stack(limit=1)
+        where = f" at {frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else ""
+        found.append(f"{task.get_name()} in {task.get_coro().__qualname__}{where}")  # type: ignore[union-attr]
+    return tuple(found)
+
+
+def _schedule_of(schedule: str | Script, seed: int) -> Schedule:
+    if isinstance(schedule, Mapping):
+        return Scripted(dict(schedule))
+    if schedule == "fifo":
+        return Fifo()
+    return Pct(seed, _DEPTH) if schedule == "pct" else Shuffled(seed)
+
+
+def _require_schedule(schedule: object) -> None:
+    if schedule not in SCHEDULES and not isinstance(schedule, Mapping):
+        raise ConfigError("schedule", schedule, f"must be one of {', '.join(SCHEDULES)}, or a script")
+
+
+def _require_number(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(name, value, f"must be a whole number, {least} or more")
+
+
+async def _called(program: Program[T], system: ActorSystem) -> T:
+    made: Any = program(system)
+    if not hasattr(made, "__await__"):
+        raise BadArgument(f"{program!r} must be `async def`, and returned {made!r}")
+    result: T = await made
+    return result

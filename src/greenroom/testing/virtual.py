@@ -1,0 +1,179 @@
+"""asyncio on a clock that is not real: time passes only when nobody has anything to do, and then at once.
+
+Callbacks run in the order in which they were asked for, as asyncio promises; what a simulation varies is when actors
+run between them. Whatever would reach out of the process is refused: its outcome would not be the same next time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import heapq
+from _thread import get_ident
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+from greenroom._core.director import Director
+from greenroom.errors import SimulationEndless, SimulationRefused, SimulationStuck
+
+__all__ = ["VirtualLoop"]
+
+_COLLECT_EVERY = 100_000
+"""Steps after which garbage is collected: at other moments, finalizers would not run in the same order each time."""
+
+_THREADS = "threads are not simulated: make it an actor, or await it"
+_SOCKETS = "sockets are not simulated: put an actor in the peer's place, and send it messages"
+_CHILDREN = "processes are not simulated: put an actor in the program's place"
+_FILES = "pipes and fds are not simulated: put an actor in their place, and send its messages yourself"
+_SIGNALS = "signals are not simulated: call what the signal would call"
+
+_REFUSED = {
+    "run_in_executor": _THREADS,
+    "set_default_executor": _THREADS,
+    "getaddrinfo": _SOCKETS,
+    "getnameinfo": _SOCKETS,
+    "create_connection": _SOCKETS,
+    "create_server": _SOCKETS,
+    "create_datagram_endpoint": _SOCKETS,
+    "create_unix_connection": _SOCKETS,
+    "create_unix_server": _SOCKETS,
+    "connect_accepted_socket": _SOCKETS,
+    "start_tls": _SOCKETS,
+    "sendfile": _SOCKETS,
+    "sock_recv": _SOCKETS,
+    "sock_recv_into": _SOCKETS,
+    "sock_recvfrom": _SOCKETS,
+    "sock_recvfrom_into": _SOCKETS,
+    "sock_sendall": _SOCKETS,
+    "sock_sendto": _SOCKETS,
+    "sock_connect": _SOCKETS,
+    "sock_accept": _SOCKETS,
+    "sock_sendfile": _SOCKETS,
+    "subprocess_exec": _CHILDREN,
+    "subprocess_shell": _CHILDREN,
+    "connect_read_pipe": _FILES,
+    "connect_write_pipe": _FILES,
+    "add_reader": _FILES,
+    "add_writer": _FILES,
+    "add_signal_handler": _SIGNALS,
+}
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """An asyncio loop on a virtual clock. It never sleeps, and waits for nothing outside itself."""
+
+    # What `BaseEventLoop` keeps, in every Python so far.
+    _ready: Any
+    _scheduled: list[Any]
+    _timer_cancelled_count: int
+
+    def __init__(self, director: Director) -> None:
+        super().__init__()
+        self._director = director
+        self._clock = director.clock
+        self._thread = get_ident()
+        # Turns since the clock last moved, each of which may run many callbacks.
+        self._turns = 0
+        self._collect_at = _COLLECT_EVERY
+        director.outside = self._ready
+
+    def time(self) -> float:
+        """Virtual seconds since the simulation began."""
+        return self._clock.time
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """As `call_soon`: there are no other threads."""
+        if get_ident() != self._thread:
+            raise SimulationRefused("call_soon_threadsafe() from another thread", _THREADS)
+        return self.call_soon(callback, *args, context=context)
+
+    def _run_once(self) -> None:
+        """One turn, as `run_forever` takes them: move the clock if nobody can go on, then run what is ready."""
+        self._forget_cancelled()
+        scheduled = self._scheduled
+        if not self._ready:
+            if not scheduled:
+                raise SimulationStuck
+            self._move_to(scheduled[0].when())
+        self._require_end()
+        now = self._clock.time
+        while scheduled and scheduled[0].when() <= now:
+            self._ready.append(self._take_scheduled())
+        for _ in range(len(self._ready)):
+            handle = self._ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+    def _take_scheduled(self) -> asyncio.TimerHandle:
+        handle: asyncio.TimerHandle = heapq.heappop(self._scheduled)
+        handle._scheduled = False  # type: ignore[attr-defined]
+        if handle.cancelled():
+            self._timer_cancelled_count -= 1
+        return handle
+
+    def _forget_cancelled(self) -> None:
+        """As asyncio does: at once where they would be next, and all of them when they are most."""
+        scheduled = self._scheduled
+        if len(scheduled) > 100 and self._timer_cancelled_count > len(scheduled) // 2:
+            for handle in scheduled:
+                if handle.cancelled():
+                    handle._scheduled = False
+            scheduled[:] = [handle for handle in scheduled if not handle.cancelled()]
+            heapq.heapify(scheduled)
+            self._timer_cancelled_count = 0
+        while scheduled and scheduled[0].cancelled():
+            self._take_scheduled()
+
+    def _move_to(self, moment: float) -> None:
+        if moment > self._clock.time:
+            self._clock.move_to(moment)
+            self._director.time_moved()
+            self._turns = 0
+
+    def _require_end(self) -> None:
+        """Raise when the program has had its steps, or turns round and round at one moment."""
+        director = self._director
+        self._turns += 1
+        if director.step >= director.last_step or self._turns > director.max_steps:
+            self._turns = 0
+            raise SimulationEndless(director.max_steps)
+        if director.step >= self._collect_at:
+            self._collect_at = director.step + _COLLECT_EVERY
+            gc.collect()
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def _process_events(self, event_list: object) -> None:
+        pass
+
+    def remove_reader(self, fd: Any) -> bool:
+        """None was ever added."""
+        return False
+
+    def remove_writer(self, fd: Any) -> bool:
+        """None was ever added."""
+        return False
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """None was ever added."""
+        return False
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+
+def _refuse(name: str, remedy: str) -> Callable[..., Any]:
+    def refused(self: VirtualLoop, *args: Any, **kwargs: Any) -> Any:
+        raise SimulationRefused(f"{name}()", remedy)
+
+    refused.__name__ = name
+    refused.__doc__ = f"Refused: {remedy}."
+    return refused
+
+
+for _name, _remedy in _REFUSED.items():
+    setattr(VirtualLoop, _name, _refuse(_name, _remedy))
