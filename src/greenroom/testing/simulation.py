@@ -139,6 +139,27 @@ class Simulation:
         self._trace = None
         return director
 
+    def write_choices(self) -> None:
+        """Have the next run's schedule written down, in `choices`."""
+        self._records_choices = True
+
+    @property
+    def choices(self) -> dict[int, tuple[int, int, int]]:
+        """What the last run's schedule did otherwise than first come first served, as a `Script`."""
+        director = self._director
+        return {} if director is None or director.choices is None else dict(director.choices)
+
+    @property
+    def drawn_faults(self) -> tuple[Fault, ...]:
+        """The faults of the last run, each with the seed that it drew from."""
+        director = self._director
+        return () if director is None or director.faults is None else director.faults.faults
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a trace."""
+        return self._director is not None
+
     @property
     def trace(self) -> Trace:
         """What happened in the last run."""

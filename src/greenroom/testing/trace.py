@@ -9,6 +9,8 @@ from typing import Any
 from greenroom._core import happenings
 from greenroom._core.director import Director
 from greenroom._core.happenings import ENTRIES
+from greenroom._core.schedules import Schedule
+from greenroom._core.virtualclock import VirtualClock
 from greenroom.records import Record
 
 __all__ = ["Event", "Trace"]
@@ -81,6 +83,11 @@ class Trace:
         self.digest = f"{director.fingerprint:016x}"
         self._log: list[Any] = list(director.log)
         self._events: list[Event] | None = None
+
+    @classmethod
+    def empty(cls) -> Trace:
+        """The trace of a run that left none."""
+        return cls(Director(Schedule(), VirtualClock(), 0, 0, 1))
 
     def __len__(self) -> int:
         return len(self._log) // ENTRIES if self._events is None else len(self._events)
