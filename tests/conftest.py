@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from greenroom import ActorSystem, Directive, Supervision, SystemConfig
-from greenroom.testing import assert_ledger_balanced
+from greenroom.testing import Simulation, assert_ledger_balanced
+from tests.seeds import deal_out, run_at_seeds
 
 DEADLINE = 20.0
 """Seconds a test may wait for anything. Never reached unless something is wrong."""
 
 BACKENDS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
+SIMULATION = "simulation"
 
 Program = Callable[[ActorSystem], Coroutine[Any, Any, None]]
 
@@ -56,6 +58,8 @@ class Play:
         self.raised: list[dict[str, Any]] = []
         # The system of the last run, for a look at how it ended.
         self.system: ActorSystem | None = None
+        # What runs it, if that is not asyncio or uvloop itself.
+        self.simulation: Simulation | None = None
 
     def loop_factory(self) -> asyncio.AbstractEventLoop:
         if self.backend == "uvloop":
@@ -93,15 +97,36 @@ class Play:
             asyncio.get_running_loop().set_exception_handler(lambda _, context: self.raised.append(context))
             await main()
 
-        with asyncio.Runner(loop_factory=self.loop_factory) as runner:
-            runner.run(watched())
-        gc.collect()  # what should have been awaited or closed complains now, in the test that made it
+        if self.simulation is not None:
+            self.simulation.run_main(watched)
+        else:
+            with asyncio.Runner(loop_factory=self.loop_factory) as runner:
+                runner.run(watched())
+            gc.collect()  # what should have been awaited or closed complains now, in the test that made it
         assert self.raised == []
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=[*BACKENDS, SIMULATION])
 def play(request: pytest.FixtureRequest) -> Play:
-    """Runs `program(system)` on asyncio, and on uvloop: `play(program, clock=ManualClock(), max_actors=5)`."""
+    """Runs `program(system)` on asyncio, on uvloop, and in simulations at many seeds.
+
+    `play(program, clock=ManualClock(), max_actors=5)`.
+    """
     if request.param == "uvloop":
         pytest.importorskip("uvloop")
     return Play(request.param)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say at how many seeds each test is simulated."""
+    deal_out(items, SIMULATION)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a simulated test once for each of its seeds."""
+    stage = pyfuncitem.funcargs.get("play")
+    if not isinstance(stage, Play) or stage.backend != SIMULATION:
+        return None
+    run_at_seeds(pyfuncitem, stage, pyfuncitem.obj)
+    return True

@@ -1,4 +1,5 @@
 import cython
+from greenroom._core.cell cimport Cell
 from greenroom._core.dice cimport Dice
 from greenroom._core.runqueue cimport RunQueue
 
@@ -24,15 +25,17 @@ cdef class Pct(Schedule):
     cdef set _changes
     cdef dict _priorities
     cdef double _outside, _lowest
-    cdef object _last
+    cdef long long _last
     cdef Py_ssize_t _row
-    @cython.locals(position=Py_ssize_t)
+    @cython.locals(position=Py_ssize_t, actor=cython.longlong)
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
     @cython.locals(best=Py_ssize_t, position=Py_ssize_t, highest=double, priority=double)
     cdef Py_ssize_t _first(self, RunQueue runq) except -1
-    cdef double _priority_of(self, object cell) except? -1.0
+    cdef double _priority_of(self, long long actor) except? -1.0
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True
+
+cdef long long _number_of(Cell cell) except -1
 
 cdef class Scripted(Schedule):
     cdef dict _script

@@ -7,8 +7,7 @@ written down as what it does otherwise, and the shorter that is, the easier it i
 
 from __future__ import annotations
 
-from typing import Any
-
+from greenroom._core.cell import Cell
 from greenroom._core.dice import Dice
 from greenroom._core.runqueue import RunQueue
 
@@ -88,41 +87,41 @@ class Pct(Schedule):
         self._changes: set[int] = {1 + self._dice.below(steps) for _ in range(depth - 1)}
         # What is not an actor has a priority as well.
         self._outside = self._dice.fraction()
-        # Looked up, never iterated: cells are hashed by where they lie in memory.
-        self._priorities: dict[Any, float] = {}
+        # By the numbers of the actors: a schedule keeps nobody alive.
+        self._priorities: dict[int, float] = {}
         # Below every priority that was drawn, and lower with each change.
         self._lowest = 0.0
-        self._last: Any = None
+        self._last = -1
         self._row = 0
 
     def choose(self, step: int, runq: RunQueue) -> int:
         """The one with the highest priority."""
         position = self._first(runq)
-        cell = runq.at(position)
-        self._row = self._row + 1 if cell is self._last else 0
+        actor = _number_of(runq.at(position))
+        self._row = self._row + 1 if actor == self._last else 0
         if step in self._changes or self._row >= PATIENCE:
             self._lowest -= 1.0
-            self._priorities[cell] = self._lowest
+            self._priorities[actor] = self._lowest
             self._row = 0
             position = self._first(runq)
-            cell = runq.at(position)
-        self._last = cell
+            actor = _number_of(runq.at(position))
+        self._last = actor
         return position
 
     def _first(self, runq: RunQueue) -> int:
         best = 0
-        highest = self._priority_of(runq.at(0))
+        highest = self._priority_of(_number_of(runq.at(0)))
         for position in range(1, min(runq.count, WINDOW)):
-            priority = self._priority_of(runq.at(position))
+            priority = self._priority_of(_number_of(runq.at(position)))
             if priority > highest:
                 best = position
                 highest = priority
         return best
 
-    def _priority_of(self, cell: Any) -> float:
-        priority = self._priorities.get(cell)
+    def _priority_of(self, actor: int) -> float:
+        priority = self._priorities.get(actor)
         if priority is None:
-            priority = self._priorities[cell] = self._dice.fraction()
+            priority = self._priorities[actor] = self._dice.fraction()
         return priority
 
     def budget(self, step: int) -> int:
@@ -137,6 +136,10 @@ class Pct(Schedule):
             self._lowest -= 1.0
             self._outside = self._lowest
         return True
+
+
+def _number_of(cell: Cell) -> int:
+    return cell.id
 
 
 class Scripted(Schedule):

@@ -16,8 +16,8 @@ class Witness:
     def __init__(self, director: Director) -> None:
         self._director = director
 
-    def _note(self, kind: int, ref: Any, what: object) -> None:
-        self._director.note(kind, getattr(ref, "_cell", ref), what, None)
+    def _note(self, kind: int, ref: Any, what: object, whom: object = None) -> None:
+        self._director.note(kind, getattr(ref, "_cell", ref), what, whom)
 
     def actor_started(self, ref: object) -> None:
         self._note(STARTED, ref, None)
@@ -38,4 +38,4 @@ class Witness:
         self._note(DROPPED, ref, message)
 
     def dead_letter(self, ref: object, message: object, sender: object, why: str) -> None:
-        self._note(DEAD_LETTER, ref, message)
+        self._note(DEAD_LETTER, ref, message, sender)

@@ -17,7 +17,7 @@ from greenroom.testing.simulation import Program, Script
 from greenroom.testing.trace import Trace
 from greenroom.testing.trial import Check, Trial
 
-__all__ = ["Failure", "Report", "explore"]
+__all__ = ["Failure", "Report", "describe", "explore"]
 
 _KEEP = 100_000
 _SHOWN = 60
@@ -110,15 +110,15 @@ def explore(
     failure = None
     if found is not None:
         seed, error = found
-        failure = _failure(trial, seed, error, shrinks)
+        failure = describe(trial, seed, error, shrinks)
     report = Report(crew.done, time.monotonic() - began, failure, _call(schedule, trial.faults))
     if failure is not None and output is not None:
         print(report, file=output, flush=True)
     return report
 
 
-def _failure(trial: Trial, seed: int, told: BaseException, shrinks: bool) -> Failure:
-    """Run the failing seed again, with everything written down."""
+def describe(trial: Trial, seed: int, told: BaseException, shrinks: bool = True) -> Failure:
+    """Run a failing seed again, with everything written down, and simplify it."""
     simulation = trial.simulation(seed, _KEEP)
     error = None if isinstance(told, TimeoutError) else trial.error_of(simulation)
     if error is None:

@@ -22,7 +22,7 @@ from greenroom._core.timers import Alarm
 from greenroom.errors import InjectedFault
 from greenroom.lanes import Overflow
 from greenroom.testing.faults import Crash, Delay, Fault, Fill, Shutdown, Slow, Stop, drawn_number, drawn_seconds
-from greenroom.testing.trace import OUTSIDE
+from greenroom.testing.events import OUTSIDE
 
 __all__ = ["Injector"]
 

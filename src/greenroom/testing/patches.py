@@ -66,14 +66,16 @@ class _Hook:
 
 
 class Patches:
-    """Makes this thread a simulated one, in a `with` statement."""
+    """Makes this thread a simulated one, in a `with` statement, as often as one likes."""
 
     def __init__(self, director: Director, seed: int) -> None:
         self._director = director
         self._dice = Dice(seed).fork()
         self._thread = get_ident()
         self._kept: list[tuple[Any, str, Any]] = []
+        # The state of `random` outside, and inside as it was left.
         self._chance: Any = None
+        self._inner_chance: Any = None
         self._running: asyncio.AbstractEventLoop | None = None
         self._collected = False
 
@@ -85,7 +87,10 @@ class Patches:
         self._running = asyncio._get_running_loop()
         asyncio._set_running_loop(None)
         self._chance = random.getstate()
-        random.seed(self._dice.draw())
+        if self._inner_chance is None:
+            random.seed(self._dice.draw())
+        else:
+            random.setstate(self._inner_chance)
         self._replace_all()
         # Finalizers run when the collector does, which depends on everything the process did before.
         self._collected = gc.isenabled()
@@ -99,6 +104,7 @@ class Patches:
         for module, name, original in reversed(self._kept):
             setattr(module, name, original)
         self._kept.clear()
+        self._inner_chance = random.getstate()
         random.setstate(self._chance)
         asyncio._set_running_loop(self._running)
 

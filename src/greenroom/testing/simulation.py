@@ -7,23 +7,20 @@ while anybody has something to do, and then jumps to the next deadline: hours pa
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom._core.dice import Dice
 from greenroom._core.director import Director
 from greenroom._core.schedules import Fifo, Pct, Schedule, Scripted, Shuffled
 from greenroom._core.virtualclock import VirtualClock
-from greenroom.errors import BadArgument, ConfigError, SimulationEndless, SimulationStuck
+from greenroom.errors import BadArgument, ConfigError
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.injection import Injector
-from greenroom.testing.patches import Patches
+from greenroom.testing.session import Session
+from greenroom.testing.stage import Stage
 from greenroom.testing.trace import Trace
-from greenroom.testing.virtual import VirtualLoop
 
 if TYPE_CHECKING:
     from greenroom.testing.faults import Fault
@@ -38,8 +35,6 @@ Script = Mapping[int, tuple[int, int, int]]
 SCHEDULES = ("random", "pct", "fifo")
 _DEPTH = 3
 """How many things must happen in one order for the bugs that `pct` looks for."""
-_TO_WIND_UP = 100_000
-"""Further steps that a program has which is broken off, to end its actors."""
 
 
 class Simulation:
@@ -57,8 +52,10 @@ class Simulation:
     >>> simulation.run(program)         # an hour, at once
     3600.0
     >>> first = simulation.trace.digest
-    >>> simulation.run(program) and simulation.trace.digest == first
+    >>> simulation.run(program)
     3600.0
+    >>> simulation.trace.digest == first
+    True
 
     `schedule` is `"random"` (any runnable actor, for any number of messages), `"pct"` (priorities that change at a few
     moments: finds rare orders sooner), `"fifo"` (what the real loop does), or a `Script`. `faults` are those of
@@ -116,15 +113,15 @@ class Simulation:
 
     def run_main(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `main()`, as `asyncio.run` would: a program that makes its own systems, each of which is simulated."""
-        director = self._direct()
-        with Patches(director, self.seed):
-            loop = VirtualLoop(director)
-            try:
-                return _drive(loop, director, main)
-            finally:
-                loop.close()
-                if director.faults is not None:
-                    director.faults.close()
+        stage = Stage(self._direct(), self.seed)
+        try:
+            return stage.run(main)
+        finally:
+            stage.close()
+
+    def open(self) -> Session:
+        """Begin a run that goes on bit by bit, as somebody outside says."""
+        return Session(Stage(self._direct(), self.seed), self.config)
 
     def _direct(self) -> Director:
         """A new director, before whom nothing has happened yet."""
@@ -168,42 +165,6 @@ class Simulation:
                 raise BadArgument("the simulation has not run yet: its trace is there after `run`")
             self._trace = Trace(self._director)
         return self._trace
-
-
-def _drive(loop: VirtualLoop, director: Director, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run the loop until `main` ends; when it cannot, say why, and end everything all the same."""
-    task = loop.create_task(main())
-    try:
-        return loop.run_until_complete(task)
-    except SimulationStuck:
-        stuck = SimulationStuck(_who_waits(loop))
-    except SimulationEndless:
-        stuck = None
-    finally:
-        _wind_up(loop, director)
-    raise SimulationEndless(director.max_steps) if stuck is None else stuck
-
-
-def _wind_up(loop: VirtualLoop, director: Director) -> None:
-    """Cancel what is left and let it end."""
-    director.allow(_TO_WIND_UP)
-    left = [task for task in asyncio.all_tasks(loop) if not task.done()]
-    for task in left:
-        task.cancel()
-    with suppress(SimulationStuck, SimulationEndless):
-        if left:
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-
-
-def _who_waits(loop: VirtualLoop) -> tuple[str, ...]:
-    """The tasks that wait, and where."""
-    found = []
-    for task in sorted(asyncio.all_tasks(loop), key=lambda one: one.get_name()):
-        frames = task.get_stack(limit=1)
-        where = f" at {frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else ""
-        found.append(f"{task.get_name()} in {task.get_coro().__qualname__}{where}")  # type: ignore[union-attr]
-    return tuple(found)
 
 
 def _schedule_of(schedule: str | Script, seed: int) -> Schedule:

@@ -2,73 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from greenroom._core import happenings
 from greenroom._core.director import Director
 from greenroom._core.happenings import ENTRIES
 from greenroom._core.schedules import Schedule
 from greenroom._core.virtualclock import VirtualClock
-from greenroom.records import Record
+from greenroom.testing.events import KINDS, OUTSIDE, Event
 
-__all__ = ["Event", "Trace"]
+__all__ = ["Trace"]
 
-OUTSIDE = "(outside)"
-"""Who sends what no actor sends: the program itself, and its tasks."""
-_LONGEST = 80
-_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
-
-_KINDS = {
-    number: name.lower()
-    for name, number in vars(happenings).items()
-    if isinstance(number, int) and name not in ("ENTRIES",)
-}
-
-
-class Event(Record):
-    """Something that happened at a step of a simulation.
-
-    `kind` says what: `told`, `asked`, `ticked` (a timer sent), `taken` (the message is handled), `answered`,
-    `refused` (a question without a reply), `failed`, `started`, `stopped`, `restarted`, `escalated`, `full`,
-    `dropped`, `dead_letter`, or `injected` (a fault). `actor` is whom it happened to, by path, and `other` who caused
-    it: the sender of a message, the asker that gets an answer. `what` is the message, reply, exception or reason.
-    """
-
-    __slots__ = ("step", "time", "kind", "actor", "what", "other")  # noqa: RUF023 - in the order of the arguments
-
-    step: int
-    time: float
-    kind: str
-    actor: str
-    what: Any
-    other: str
-
-    def __init__(self, step: int, time: float, kind: str, actor: str, what: Any, other: str) -> None:
-        self._set(step, time, kind, actor, what, other)
-
-    def __str__(self) -> str:
-        return f"{self.step:>6} {self.time:>10.6g} s  {_SENTENCES[self.kind].format(self=self, what=shown(self.what))}"
-
-
-_SENTENCES = {
-    "told": "{self.other} -> {self.actor}: {what}",
-    "asked": "{self.other} -> {self.actor}: {what}, and asks for a reply",
-    "ticked": "{self.other} -> {self.actor}: {what}, by a timer",
-    "taken": "    {self.actor} handles {what}",
-    "answered": "{self.actor} answers {self.other}: {what}",
-    "refused": "{self.other} gets no answer from {self.actor}: {what}",
-    "failed": "    {self.actor} fails: {what}",
-    "started": "    {self.actor} has started",
-    "stopped": "    {self.actor} has ended: {what}",
-    "restarted": "    {self.actor} is restarted after {what}",
-    "escalated": "    {self.actor} escalates {what}",
-    "full": "    {self.actor} has no room for {what}",
-    "dropped": "    {self.actor} drops {what}",
-    "dead_letter": "    {what} to {self.actor} is a dead letter",
-    "injected": "    fault: {what}",
-}
+_WITH_OTHER = ("told", "asked", "ticked", "taken", "answered", "refused", "dead_letter")
 
 
 class Trace:
@@ -115,37 +60,34 @@ class Trace:
 
     def tail(self, many: int) -> str:
         """The last events as text, with a word on how many there were before."""
-        events = self.events
-        shown_events = events[-many:] if many else []
-        before = len(events) - len(shown_events)
+        last = self._last(many)
+        before = len(self.events) - len(last)
         lines = [f"   ... {before} events before"] if before else []
-        return "\n".join([*lines, *map(str, shown_events)])
+        return "\n".join([*lines, *map(str, last)])
 
     def mermaid(self, last: int = 200) -> str:
         """A sequence diagram of the last events, in Mermaid's language."""
         from greenroom.testing.diagrams import mermaid
 
-        return mermaid(self.events[-last:])
+        return mermaid(self._last(last))
 
     def svg(self, last: int = 200) -> str:
         """A sequence diagram of the last events, as a picture: arrows begin when sent and end when handled."""
-        from greenroom.testing.diagrams import svg
+        from greenroom.testing.pictures import svg
 
-        return svg(self.events[-last:])
+        return svg(self._last(last))
 
+    def _repr_svg_(self) -> str:
+        return self.svg()
 
-def shown(what: object) -> str:
-    """`what` in words that are the same in every run, and not too many."""
-    try:
-        text = repr(what)
-    except Exception as exc:
-        text = f"<{type(what).__name__} whose repr raises {type(exc).__name__}>"
-    text = _ADDRESS.sub("", text)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    def _last(self, many: int) -> list[Event]:
+        return self.events[-many:] if many > 0 else []
 
 
 def _event(names: dict[int, str], kind: int, step: int, time: float, cell: Any, what: Any, whom: Any) -> Event:
-    return Event(step, time, _KINDS[kind], _name_of(names, cell), what, _name_of(names, whom))
+    name = KINDS[kind]
+    other = "" if whom is None and name not in _WITH_OTHER else _name_of(names, whom)
+    return Event(step, time, name, "" if cell is None else _name_of(names, cell), what, other)
 
 
 def _name_of(names: dict[int, str], who: Any) -> str:

@@ -39,6 +39,8 @@ class Trial:
         self.faults = tuple(faults)
         self.config = config
         self.max_steps = max_steps
+        # What the program returned, when it last ended well.
+        self.result: Any = None
         self.simulation(0, 0)  # so that a bad argument is an error here, and not a failure of every seed
 
     def simulation(
@@ -62,6 +64,7 @@ class Trial:
                 assert_ledger_balanced(simulation.system)
             if self.check is not None and self.check(result) is False:
                 raise CheckFailed(f"the check returned False for {result!r}")
+            self.result = result
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:

@@ -1,0 +1,80 @@
+"""The events of a trace, and their words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from greenroom._core import happenings
+from greenroom.exits import ExitReason
+from greenroom.records import Record
+
+__all__ = ["KINDS", "OUTSIDE", "Event", "shown"]
+
+OUTSIDE = "(outside)"
+"""Who sends what no actor sends: the program itself, and its tasks."""
+_LONGEST = 80
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+
+KINDS = {
+    number: name.lower()
+    for name, number in vars(happenings).items()
+    if isinstance(number, int) and name not in ("ENTRIES",)
+}
+
+
+class Event(Record):
+    """Something that happened at a step of a simulation.
+
+    `kind` says what: `told`, `asked`, `ticked` (a timer sent), `taken` (the message is handled), `answered`,
+    `refused` (a question without a reply), `failed`, `started`, `stopped`, `restarted`, `escalated`, `full`,
+    `dropped`, `dead_letter`, or `injected` (a fault). `actor` is whom it happened to, by path, and `other` who caused
+    it: the sender of a message, the asker that gets an answer. Both are empty where there is nobody. `what` is the
+    message, reply, exception or reason.
+    """
+
+    __slots__ = ("step", "time", "kind", "actor", "what", "other")  # noqa: RUF023 - in the order of the arguments
+
+    step: int
+    time: float
+    kind: str
+    actor: str
+    what: Any
+    other: str
+
+    def __init__(self, step: int, time: float, kind: str, actor: str, what: Any, other: str) -> None:
+        self._set(step, time, kind, actor, what, other)
+
+    def __str__(self) -> str:
+        return f"{self.step:>6} {self.time:>10.6g} s  {_SENTENCES[self.kind].format(self=self, what=shown(self.what))}"
+
+
+_SENTENCES = {
+    "told": "{self.other} -> {self.actor}: {what}",
+    "asked": "{self.other} -> {self.actor}: {what}, and asks for a reply",
+    "ticked": "{self.other} -> {self.actor}: {what}, by a timer",
+    "taken": "    {self.actor} handles {what}",
+    "answered": "{self.actor} answers {self.other}: {what}",
+    "refused": "{self.other} gets no answer from {self.actor}: {what}",
+    "failed": "    {self.actor} fails: {what}",
+    "started": "    {self.actor} has started",
+    "stopped": "    {self.actor} has ended: {what}",
+    "restarted": "    {self.actor} is restarted after {what}",
+    "escalated": "    {self.actor} escalates {what}",
+    "full": "    {self.actor} has no room for {what}",
+    "dropped": "    {self.actor} drops {what}",
+    "dead_letter": "    {what} to {self.actor} is a dead letter",
+    "injected": "    fault: {self.what}",
+}
+
+
+def shown(what: object) -> str:
+    """`what` in words that are the same in every run, and not too many."""
+    if isinstance(what, ExitReason):
+        return str(what)
+    try:
+        text = repr(what)
+    except Exception as exc:
+        text = f"<{type(what).__name__} whose repr raises {type(exc).__name__}>"
+    text = _ADDRESS.sub("", text)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

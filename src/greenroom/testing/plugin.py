@@ -1,0 +1,141 @@
+"""The pytest plugin: systems, probes, clocks and simulations as fixtures.
+
+It is there when greenroom is installed beside pytest, and does nothing to tests that use none of its fixtures. Async
+tests are run by whoever runs yours: pytest-asyncio, anyio's plugin, or another.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pytest
+
+from greenroom.clock import ManualClock
+from greenroom.system.config import SystemConfig
+from greenroom.system.system import ActorSystem
+from greenroom.testing.exploring import describe
+from greenroom.testing.faults import Fault
+from greenroom.testing.ledgers import assert_ledger_balanced
+from greenroom.testing.probe import TestProbe
+from greenroom.testing.simulation import Script
+from greenroom.testing.trial import Check, Trial
+
+__all__ = ["Simulations"]
+
+T = TypeVar("T")
+
+_RUNS = 100
+"""Seeds at which a simulated test runs, if nothing else is said."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say which seeds simulations run at."""
+    group = parser.getgroup("greenroom", "simulations of actors")
+    group.addoption(
+        "--greenroom-seed", type=int, default=None, metavar="SEED", help="run simulations at this seed alone, again"
+    )
+    group.addoption(
+        "--greenroom-runs", type=int, default=None, metavar="N", help=f"run simulations at N seeds (default: {_RUNS})"
+    )
+    parser.addini("greenroom_runs", "seeds at which simulations run", default=str(_RUNS))
+
+
+@pytest.fixture
+def manual_clock() -> ManualClock:
+    """A clock that the test moves: `await manual_clock.advance(30)`. `actor_system` goes by it, if a test has both."""
+    return ManualClock()
+
+
+@pytest.fixture
+def actor_config() -> SystemConfig:
+    """The settings of `actor_system`; override it where yours are others."""
+    return SystemConfig()
+
+
+@pytest.fixture
+def actor_system(request: pytest.FixtureRequest, actor_config: SystemConfig) -> Iterator[ActorSystem]:
+    """A running system, shut down after the test, when every message must be accounted for.
+
+    In an async test it runs on the test's own loop, in any other on a thread of its own.
+    """
+    if "manual_clock" in request.fixturenames:
+        actor_config = replace(actor_config, clock=request.getfixturevalue("manual_clock"))
+    system = ActorSystem(request.node.name, config=actor_config)
+    test = request.node.obj
+    if inspect.iscoroutinefunction(test):
+        request.node.obj = _inside(system, test)
+        yield system
+    else:
+        with system:
+            yield system
+    assert_ledger_balanced(system)
+
+
+def _inside(system: ActorSystem, test: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
+    """The test, with the system running around it: only there is the loop that runs both."""
+
+    @functools.wraps(test)
+    async def inside(*args: Any, **kwargs: Any) -> T:
+        async with system:
+            return await test(*args, **kwargs)
+
+    return inside
+
+
+@pytest.fixture
+def probe(request: pytest.FixtureRequest, actor_system: ActorSystem) -> TestProbe:
+    """A `TestProbe` of `actor_system`, in an async test."""
+    if actor_system.phase != "new":
+        raise pytest.UsageError(
+            f"{request.node.name} is no async test, and a probe is awaited: make it `async def`, or simulate it"
+        )
+    return TestProbe(actor_system, name="probe")
+
+
+class Simulations:
+    """What the `simulation` fixture is: runs a program at as many seeds as the command line says."""
+
+    def __init__(self, seeds: Iterable[int], replay: str) -> None:
+        self.seeds = tuple(seeds)
+        self._replay = replay
+
+    def run(
+        self,
+        program: Callable[[ActorSystem], Coroutine[Any, Any, T]],
+        *,
+        check: Check | None = None,
+        schedule: str | Script = "random",
+        faults: Iterable[Fault] = (),
+        config: SystemConfig | None = None,
+        max_steps: int = 1_000_000,
+    ) -> T:
+        """Run `program(system)` at each seed, as `explore` does; what it returned at the last.
+
+        What it raises at one seed is raised here, and says at which, by what schedule, and what happened.
+        """
+        trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
+        for seed in self.seeds:
+            error = trial.error_of(trial.simulation(seed, 0))
+            if error is not None:
+                failure = describe(trial, seed, error)
+                failure.error.add_note(f"{failure}\n\nRun it again:  {self._replay} --greenroom-seed={seed}")
+                raise failure.error
+        result: T = trial.result
+        return result
+
+
+@pytest.fixture
+def simulation(request: pytest.FixtureRequest) -> Simulations:
+    """Runs a program of actors in simulations, at one seed after the other: `simulation.run(program)`."""
+    config = request.config
+    seed = config.getoption("--greenroom-seed")
+    runs = config.getoption("--greenroom-runs")
+    if runs is None:
+        runs = int(config.getini("greenroom_runs"))
+    if runs < 1:
+        raise pytest.UsageError(f"--greenroom-runs={runs}: must be at least 1")
+    return Simulations(range(runs) if seed is None else (seed,), f"pytest {request.node.nodeid!r}")
