@@ -371,3 +371,20 @@ def test_stop_of_somebody_elses_child_is_refused(play: Play) -> None:  # J9
         assert ref.is_alive
 
     play(program)
+
+
+@pytest.mark.parametrize("arguments", [(), ("coins",)])
+def test_a_name_with_a_percent_sign_can_be_logged(
+    play: Play, caplog: pytest.LogCaptureFixture, arguments: tuple[object, ...]
+) -> None:
+    def pay(ctx: Context, message: str) -> None:
+        ctx.log.warning(message, *arguments, extra=None)
+
+    async def program(system: ActorSystem) -> None:
+        system.spawn(pay, name="50%").tell("took %s")
+        await system.settle()
+
+    play(program)
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert record.getMessage() == "/50%: took " + (arguments[0] if arguments else "%s")  # type: ignore[operator]
+    assert (record.funcName, getattr(record, "actor", None)) == ("pay", "/50%")

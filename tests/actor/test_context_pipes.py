@@ -61,7 +61,7 @@ def test_the_result_comes_as_a_message(play: Play, piper: type[Piper]) -> None:
         await probe.expect("nothing came")
         await ref.ask(lambda ctx: ctx.pipe_to_self(give(None)) and None)
         assert await probe.receive() is None
-        await probe.expect_no_message()
+        await probe.expect_no()
 
     play(program)
 
@@ -74,7 +74,7 @@ def test_the_actor_handles_other_messages_meanwhile(play: Play) -> None:
         await ref.ask(lambda ctx: ctx.pipe_to_self(future) and None)
         ref << "first"
         await probe.expect("first")
-        await probe.expect_no_message()
+        await probe.expect_no()
         future.set_result("second")
         await probe.expect("second")
 

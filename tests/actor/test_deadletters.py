@@ -193,7 +193,7 @@ def test_a_subscribed_actor_gets_them_as_messages(play: Play) -> None:
         assert [(await probe.expect(DeadLetter)).message for _ in range(2)] == [1, 2]
         end()
         dead.tell(3)
-        await probe.expect_no_message()
+        await probe.expect_no()
 
     play(program)
 

@@ -102,7 +102,7 @@ def test_ending_what_has_ended_does_nothing(play: Play, ending: str) -> None:
         await system.settle()
         assert await ref.terminated() == first
         await probe.expect_terminated(ref)
-        await probe.expect_no_message()
+        await probe.expect_no()
         assert system.dead_letters.count == 0
 
     play(program)

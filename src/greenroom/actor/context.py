@@ -372,9 +372,16 @@ class _ActorLog(logging.LoggerAdapter[logging.Logger]):
 
     def __init__(self, context: Context) -> None:
         ref = context.self
+        self._path = ref.path
         super().__init__(_log, {"actor": ref.path, "actor_id": ref.id, "system": context.system.name})
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Say who logs, before the message; with arguments that is a format, in which a name may have a `%`."""
+        path = self._path.replace("%", "%%") if args else self._path
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # who called is not here, but above
+        super().log(level, f"{path}: {msg}", *args, **kwargs)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         """Add the actor's fields to those of the call."""
-        kwargs["extra"] = {**(self.extra or {}), **kwargs.get("extra", {})}
-        return f"{self.extra['actor']}: {msg}" if self.extra else msg, kwargs
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs

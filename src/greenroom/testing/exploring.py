@@ -12,6 +12,7 @@ from greenroom.records import Record
 from greenroom.system.config import SystemConfig
 from greenroom.testing.crew import Crew
 from greenroom.testing.faults import Fault
+from greenroom.testing.quiet import quiet
 from greenroom.testing.shrinking import Shrunk, shrink
 from greenroom.testing.simulation import Program, Script
 from greenroom.testing.trace import Trace
@@ -106,11 +107,12 @@ def explore(
     trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
     began = time.monotonic()
     crew = Crew(trial, range(first_seed, first_seed + runs), workers, patience, output)
-    found = crew.work()
     failure = None
-    if found is not None:
-        seed, error = found
-        failure = describe(trial, seed, error, shrinks)
+    with quiet():
+        found = crew.work()
+        if found is not None:
+            seed, error = found
+            failure = describe(trial, seed, error, shrinks)
     report = Report(crew.done, time.monotonic() - began, failure, _call(schedule, trial.faults))
     if failure is not None and output is not None:
         print(report, file=output, flush=True)

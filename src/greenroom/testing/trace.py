@@ -26,7 +26,7 @@ class Trace:
         self.steps: int = director.step
         self.seconds: float = director.clock.time
         self.digest = f"{director.fingerprint:016x}"
-        self._log: list[Any] = list(director.log)
+        self._log: list[Any] = director.log
         self._events: list[Event] | None = None
 
     @classmethod

@@ -1,0 +1,215 @@
+"""`detect_leaks`: a test fails when something that it started outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from greenroom.actor import registry
+from greenroom.actor.ask import require_timeout
+from greenroom.errors import BadArgument
+from greenroom.system.shutdown import Phase
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+__all__ = ["Leak", "LeakDetector", "LeaksFound", "detect_leaks"]
+
+_OPEN_FILES = Path("/proc/self/fd")
+_GLANCE = 0.005
+"""Seconds between two looks at what may be about to end."""
+_SHOWN = 20
+"""Leaks of one kind that an error shows at most."""
+
+_POOL_THREADS = ("asyncio_", "uvloop_")
+
+_REMEDIES = {
+    "system": "leave the system's `async with` or `with`, or await `system.shutdown()`",
+    "actor": "stop the actor and await `ref.terminated()`",
+    "task": "cancel the task and await it",
+    "thread": "have the thread end, and join it",
+    "fd": "close the file or socket",
+}
+
+
+class Leak(NamedTuple):
+    """One thing that was left: its kind (`system`, `actor`, `task`, `thread`, `fd`), its name, and more about it."""
+
+    kind: str
+    name: str
+    detail: str = ""
+    alias: str = ""
+    """Another name, by which it can be ignored too."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}{self.detail}"
+
+    def is_one_of(self, patterns: Iterable[str]) -> bool:
+        """Whether it has a name like one of these."""
+        return any(fnmatchcase(name, pattern) for pattern in patterns for name in (self.name, self.alias) if name)
+
+
+class LeaksFound(AssertionError):
+    """Something outlives the test; `leaks` has all of it."""
+
+    def __init__(self, leaks: tuple[Leak, ...], hint: str = "") -> None:
+        self.leaks = leaks
+        super().__init__(_describe(leaks, hint))
+
+
+def _describe(leaks: tuple[Leak, ...], hint: str) -> str:
+    lines = ["something outlives the test:" if len(leaks) == 1 else f"{len(leaks)} things outlive the test:"]
+    for kind, remedy in _REMEDIES.items():
+        those = [leak for leak in leaks if leak.kind == kind]
+        lines.extend(f"  {leak}" for leak in those[:_SHOWN])
+        if len(those) > _SHOWN:
+            lines.append(f"  and {len(those) - _SHOWN} more of the kind")
+        if those:
+            lines.append(f"    {remedy}")
+    lines.append(f"What is meant to stay is allowed by detect_leaks(ignore=[...]), a name or a pattern of it.{hint}")
+    return "\n".join(lines)
+
+
+def detect_leaks(
+    *,
+    ignore: str | Iterable[str] = (),
+    actors: bool = True,
+    tasks: bool = True,
+    threads: bool = True,
+    fds: bool = True,
+    patience: float = 1.0,
+) -> LeakDetector:
+    """`with` or `async with` it: on leaving, it raises `LeaksFound` if anything is there that was not before.
+
+    >>> import asyncio
+    >>> from greenroom import ActorSystem
+    >>> async def main():
+    ...     async with detect_leaks(patience=0.0):
+    ...         async with ActorSystem("demo"):
+    ...             asyncio.create_task(asyncio.sleep(60), name="forgotten")
+    >>> try:
+    ...     asyncio.run(main())
+    ... except LeaksFound as found:
+    ...     print(*[(leak.kind, leak.name) for leak in found.leaks])
+    ('task', 'forgotten')
+
+    It looks at systems that run and their actors, tasks of the running asyncio loop, threads, and open files and
+    sockets (where there is a /proc/self/fd); each can be left out. `ignore` has names, or patterns such as `pool-*`: of
+    a system, an actor (its path, or that after the system's name), a task or its coroutine, a thread, or what an fd
+    refers to. Garbage is collected first, and what is about to end has `patience` seconds to do so; tasks have them in
+    `async with` only, for a plain `with` holds up their loop. When the test itself raises, its exception passes.
+    """
+    require_timeout(patience)
+    patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise BadArgument(f"ignore takes names and patterns of names, not {pattern!r}")
+    kinds = {"system": actors, "actor": actors, "task": tasks, "thread": threads, "fd": fds}
+    return LeakDetector(frozenset(kind for kind, wanted in kinds.items() if wanted), patterns, patience)
+
+
+class LeakDetector:
+    """What `detect_leaks` returns."""
+
+    def __init__(self, kinds: frozenset[str], ignore: tuple[str, ...], patience: float) -> None:
+        self._kinds = kinds
+        self._ignore = ignore
+        self._patience = patience
+        # What was there already. The keys keep tasks and threads alive, so that no other takes one's place.
+        self._before: dict[object, Leak] = {}
+
+    def __enter__(self) -> Self:
+        self._before = dict(self._all())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if exc is None:
+            for _ in self._until_clean():
+                time.sleep(_GLANCE)
+        self._before = {}
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if exc is None:
+            for _ in self._until_clean(waits_for_tasks=True):
+                await asyncio.sleep(_GLANCE)
+        self._before = {}
+
+    def _until_clean(self, waits_for_tasks: bool = False) -> Iterator[None]:
+        """Look, and yield for a moment's wait as long as there are leaks; raise when patience is at its end."""
+        if not self._leaks():
+            return
+        gc.collect()
+        until = time.monotonic() + self._patience
+        while leaks := self._leaks():
+            if time.monotonic() >= until:
+                held_up = not waits_for_tasks and any(leak.kind == "task" for leak in leaks)
+                hint = " Tasks have a chance to end in `async with detect_leaks()`." if held_up else ""
+                raise LeaksFound(leaks, hint)
+            yield
+
+    def _leaks(self) -> tuple[Leak, ...]:
+        return tuple(leak for key, leak in self._all() if key not in self._before and not leak.is_one_of(self._ignore))
+
+    def _all(self) -> Iterator[tuple[object, Leak]]:
+        for key, leak in (*_systems(), *_tasks(), *_threads(), *_open_files()):
+            if leak.kind in self._kinds:
+                yield key, leak
+
+
+def _systems() -> Iterator[tuple[object, Leak]]:
+    """Systems that run, and the actors of any system."""
+    for token, system in sorted(registry._systems.items()):
+        phase = system.phase
+        if phase in (Phase.RUNNING, Phase.STOPPING):
+            yield token, Leak("system", system.name, f", which is {phase}")
+        # Read from whichever thread this is, without asking the system's own: that one may be stuck.
+        for cell in list(system._loop.table):
+            path = cell.name()
+            where = f" of the system {system.name}, which is {'not started' if phase == Phase.NEW else phase}"
+            yield (token, cell.id), Leak("actor", path, where, f"{system.name}{path}")
+
+
+def _tasks() -> Iterator[tuple[object, Leak]]:
+    """Tasks of the running asyncio loop that are not done."""
+    if asyncio._get_running_loop() is None:
+        return
+    for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):
+        coro: Any = task.get_coro()
+        name = getattr(coro, "__qualname__", type(coro).__name__)
+        frame = getattr(coro, "cr_frame", None)
+        place = "" if frame is None else f" at {frame.f_code.co_filename}:{frame.f_lineno}"
+        yield task, Leak("task", task.get_name(), f", in {name}(){place}", name)
+
+
+def _threads() -> Iterator[tuple[object, Leak]]:
+    """Threads that are alive. Those of the running asyncio loop's own pool end with the loop, so they are no leak."""
+    inside = asyncio._get_running_loop() is not None
+    for thread in threading.enumerate():
+        if not (inside and thread.name.startswith(_POOL_THREADS)):
+            yield thread, Leak("thread", thread.name, ", a daemon" if thread.daemon else "")
+
+
+def _open_files() -> Iterator[tuple[object, Leak]]:
+    """Open files and sockets, where the machine tells."""
+    if not _OPEN_FILES.is_dir():
+        return
+    for entry in list(_OPEN_FILES.iterdir()):
+        try:
+            target = str(entry.readlink())
+        except OSError:  # what listing them had opened, or another thread has closed
+            continue
+        yield (int(entry.name), target), Leak("fd", target, f", number {entry.name}", entry.name)

@@ -1,0 +1,291 @@
+"""Checks of an actor's life: the states it went through, how it ended, and which of its hooks were called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import EllipsisType, new_class
+from typing import Any, NamedTuple, TypeVar
+
+from greenroom.actor.actor import Actor
+from greenroom.actor.ask import require_timeout
+from greenroom.actor.ref import ActorRef
+from greenroom.actor.signals import (
+    ChildTerminated,
+    PostRestart,
+    PostStart,
+    PostStop,
+    PreRestart,
+    PreStart,
+    PreStop,
+    Signal,
+    Terminated,
+)
+from greenroom.actor.spec import blueprint_of
+from greenroom.actor.states import State
+from greenroom.errors import BadArgument, NotAnActor
+from greenroom.exits import ExitKind, ExitReason
+
+__all__ = ["HookCall", "HookLog", "assert_ended", "assert_states"]
+
+A = TypeVar("A", bound=Actor[Any, Any])
+
+
+def assert_states(ref: ActorRef[Any, Any], *states: State | str | EllipsisType) -> tuple[State, ...]:
+    """Fail unless the actor went through exactly these states so far; `...` stands for any in between. The states.
+
+    A state may be given by its name, as in `assert_states(ref, "created", ..., "terminated")`. Actors remember their
+    states in a system with `SystemConfig(history=True)`.
+
+    >>> import asyncio
+    >>> from greenroom import Actor, ActorSystem, SystemConfig
+    >>> class Worker(Actor[str]):
+    ...     def receive(self, message: str) -> None: ...
+    >>> async def main():
+    ...     async with ActorSystem(config=SystemConfig(history=True)) as system:
+    ...         worker = system.spawn(Worker)
+    ...         await worker.started()
+    ...         assert_states(worker, State.CREATED, State.STARTING, State.RUNNING)
+    ...     assert_states(worker, ..., "running", "stopping", "stopped", "terminated")
+    >>> asyncio.run(main())
+    """
+    wanted = [one if isinstance(one, EllipsisType) else _state_of(one) for one in states]
+    if not ref._cell.loop.host.port.keeps_history:
+        system = ref._cell.loop.host.port.name
+        raise AssertionError(
+            f"{ref} does not remember its states: give the system {system!r} a SystemConfig(history=True)"
+        )
+    history = ref.history
+    if not _fits(wanted, history):
+        raise AssertionError(_differs(f"{ref} should have been", "it was", wanted, history, _name_of_state))
+    return history
+
+
+def _state_of(given: State | str) -> State:
+    if isinstance(given, State):
+        return given
+    try:
+        return State(str(given).lower())
+    except ValueError:
+        known = ", ".join(state.value for state in State)
+        raise BadArgument(f"{given!r} is no state of an actor: there are {known}") from None
+
+
+def _name_of_state(state: State) -> str:
+    return state.value
+
+
+async def assert_ended(
+    ref: ActorRef[Any, Any],
+    *how: ExitKind | ExitReason | str | type[BaseException] | BaseException,
+    timeout: float = 3.0,
+) -> ExitReason:
+    """Wait for the actor's end, and fail unless it comes, and in this way. The reason for its end.
+
+    Each of `how` must hold: a kind of end (`ExitKind.FAIL`, or its name), a whole reason, the type of the exception
+    that ended it, or such an exception (of that type, with those arguments). `timeout` is in real seconds.
+
+    >>> import asyncio
+    >>> from greenroom import Actor, ActorSystem
+    >>> class Worker(Actor[str]):
+    ...     def receive(self, message: str) -> None: ...
+    >>> async def main():
+    ...     async with ActorSystem() as system:
+    ...         worker = system.spawn(Worker)
+    ...         worker.kill()
+    ...         return await assert_ended(worker, ExitKind.KILLED)
+    >>> print(asyncio.run(main()))
+    killed
+    """
+    require_timeout(timeout)
+    wanted = [_kind_of(one) if isinstance(one, str) else one for one in how]
+    said = f" ({', '.join(map(_end_in_words, wanted))})" if wanted else ""
+    try:
+        async with asyncio.timeout(timeout):
+            reason = await ref.terminated()
+    except TimeoutError:
+        raise AssertionError(
+            f"{ref} should have ended{said} and is still {ref.state.value} after {timeout} s"
+        ) from None
+    if not all(_ended_so(reason, one) for one in wanted):
+        raise AssertionError(f"{ref} should have ended otherwise{said}, and ended so: {reason}")
+    return reason
+
+
+def _kind_of(name: str) -> ExitKind:
+    try:
+        return ExitKind(name.lower())
+    except ValueError:
+        known = ", ".join(kind.value for kind in ExitKind)
+        raise BadArgument(f"{name!r} is no kind of end: there are {known}") from None
+
+
+def _end_in_words(how: Any) -> str:
+    if isinstance(how, ExitKind):
+        return how.value
+    return how.__name__ if isinstance(how, type) else str(how) if isinstance(how, ExitReason) else repr(how)
+
+
+def _ended_so(reason: ExitReason, how: Any) -> bool:
+    cause: Any = reason.cause
+    if isinstance(how, ExitKind):
+        return reason.kind is how
+    if isinstance(how, ExitReason):
+        return reason == how
+    if isinstance(how, type):
+        return isinstance(cause, how)
+    return cause is how or (type(cause) is type(how) and bool(cause.args == how.args))
+
+
+class HookCall(NamedTuple):
+    """One call of a hook: its name, whose it was, and what it was called with."""
+
+    name: str
+    ref: ActorRef[Any, Any]
+    arguments: tuple[Any, ...] = ()
+
+
+_HOOK_OF: dict[type[Signal], str] = {
+    PreStart: "pre_start",
+    PostStart: "post_start",
+    PreStop: "pre_stop",
+    PostStop: "post_stop",
+    PreRestart: "pre_restart",
+    PostRestart: "post_restart",
+    Terminated: "on_terminated",
+    ChildTerminated: "on_child_terminated",
+}
+_OTHER_HOOKS = ("snapshot", "restore")
+
+
+class HookLog:
+    """Writes down which hooks of an actor are called, in their order, over all its restarts.
+
+    >>> import asyncio
+    >>> from greenroom import Actor, ActorSystem
+    >>> class Worker(Actor[str]):
+    ...     def pre_start(self) -> None:
+    ...         self.ready = True
+    ...     def receive(self, message: str) -> None: ...
+    >>> hooks = HookLog()
+    >>> async def main():
+    ...     async with ActorSystem() as system:
+    ...         worker = system.spawn(hooks.of(Worker), name="worker")
+    ...         await worker.started()
+    ...         hooks.assert_called("pre_start", "post_start")
+    >>> asyncio.run(main())
+    >>> hooks.calls
+    ['pre_start', 'post_start', 'pre_stop', 'post_stop']
+
+    A hook that the class does not define counts too: it is the default that was called. `on_signal`, which gets every
+    signal, is not written down; `snapshot` and `restore` are if the class has them.
+    """
+
+    def __init__(self) -> None:
+        self.records: list[HookCall] = []
+        self._made: dict[type[Any], type[Any]] = {}
+
+    def of(self, actor_class: type[A]) -> type[A]:
+        """The same class to all appearances, for `spawn`, `props` or a `ChildSpec`, whose hooks are written down."""
+        given: Any = actor_class
+        if not isinstance(given, type) or not issubclass(given, Actor):
+            raise NotAnActor(f"HookLog.of() takes an Actor class, not {given!r}: as in spawn(hooks.of(Worker), ...)")
+        if actor_class in self._made.values():
+            return actor_class
+        if actor_class not in self._made:
+            self._made[actor_class] = self._derive(actor_class)
+        made: type[A] = self._made[actor_class]
+        return made
+
+    def _derive(self, actor_class: type[Any]) -> type[Any]:
+        # What is wrong with the class itself is told of the class itself.
+        blueprint = blueprint_of(actor_class)
+        own = set(blueprint.hooks) | (set(_OTHER_HOOKS) if blueprint.keeps_state else set())
+        own.discard("on_signal")
+
+        def call_next(actor: Any, hook: str, *arguments: Any) -> Any:
+            return getattr(super(derived, actor), hook)(*arguments)  # a coroutine, if that hook is `async def`
+
+        def note_default(actor: Any, signal: Signal) -> Any:
+            # A signal comes here after the hook of its own, if there is one: that has been written down by then.
+            # Defining those that are missing instead would not do: who has `on_terminated` is spared a DeathPact.
+            hook = _HOOK_OF.get(type(signal))
+            if hook is not None and hook not in own:
+                self._note(actor, hook, _arguments_of(signal))
+            return call_next(actor, "on_signal", signal)
+
+        def fill(namespace: dict[str, Any]) -> None:
+            namespace.update(__slots__=(), __doc__=actor_class.__doc__, __module__=actor_class.__module__)
+            namespace["__qualname__"] = actor_class.__qualname__
+            namespace["on_signal"] = note_default
+            for hook in sorted(own):
+                namespace[hook] = note_own(hook)
+
+        def note_own(hook: str) -> Callable[..., Any]:
+            def noted(actor: Any, *arguments: Any) -> Any:
+                self._note(actor, hook, arguments)
+                return call_next(actor, hook, *arguments)
+
+            return noted
+
+        derived: Any = new_class(actor_class.__name__, (actor_class,), exec_body=fill)
+        made: type[Any] = derived
+        return made
+
+    def _note(self, actor: Any, hook: str, arguments: tuple[Any, ...]) -> None:
+        self.records.append(HookCall(hook, actor.ctx.self, arguments))
+
+    @property
+    def calls(self) -> list[str]:
+        """The names of the hooks that were called; `records` has whose they were, and with what."""
+        return [call.name for call in self.records]
+
+    def assert_called(self, *hooks: str | EllipsisType, actor: ActorRef[Any, Any] | None = None) -> list[HookCall]:
+        """Fail unless exactly these were called so far (of one `actor`, if given); `...` stands for any in between."""
+        for hook in hooks:
+            if not isinstance(hook, EllipsisType) and hook not in (*_HOOK_OF.values(), *_OTHER_HOOKS):
+                known = ", ".join((*_HOOK_OF.values(), *_OTHER_HOOKS))
+                raise BadArgument(f"{hook!r} is no hook that is written down: there are {known}")
+        records = [call for call in self.records if actor is None or call.ref == actor]
+        called = [call.name for call in records]
+        if not _fits(hooks, called):
+            who = "/".join(sorted({kind.__name__ for kind in self._made})) if actor is None else str(actor)
+            raise AssertionError(_differs(f"hooks of {who or 'nobody'} expected", "called were", hooks, called, str))
+        return records
+
+    def clear(self) -> None:
+        """Forget what was called until now."""
+        self.records.clear()
+
+
+def _arguments_of(signal: Signal) -> tuple[Any, ...]:
+    if isinstance(signal, PreRestart):
+        return (signal.cause,)
+    return (signal.ref, signal.cause) if isinstance(signal, Terminated | ChildTerminated) else ()
+
+
+def _fits(wanted: Sequence[Any], actual: Sequence[Any]) -> bool:
+    """Whether `actual` is as `wanted`, in which `...` stands for any number of entries.
+
+    >>> _fits([1, ..., 3], [1, 2, 2, 3]), _fits([1, ...], [1]), _fits([..., 2], [2, 3])
+    (True, True, False)
+    """
+    # The places in `actual` that what was looked at of `wanted` may reach up to.
+    reached = [0]
+    for one in wanted:
+        if isinstance(one, EllipsisType):
+            reached = list(range(min(reached, default=len(actual) + 1), len(actual) + 1))
+        else:
+            reached = [place + 1 for place in reached if place < len(actual) and actual[place] == one]
+    return len(actual) in reached
+
+
+def _differs(
+    expected: str, came: str, wanted: Sequence[Any], actual: Sequence[Any], name_of: Callable[[Any], str]
+) -> str:
+    names = ["..." if isinstance(one, EllipsisType) else name_of(one) for one in wanted]
+    seen = [name_of(one) for one in actual]
+    text = f"{expected} {', '.join(names) or 'nothing'}; {came} {', '.join(seen) or 'nothing'}"
+    if any(_fits(wanted[:length], actual) for length in range(len(wanted))):
+        text += " (the rest may be still to come: await `ref.started()`, `ref.terminated()` or `system.settle()` first)"
+    return text

@@ -1,0 +1,91 @@
+"""What a test wants of a message: a value, a type, or a function.
+
+>>> matches("tea", "tea"), matches(str, "tea"), matches(lambda message: len(message) > 5, "tea")
+(True, True, False)
+>>> in_words("tea"), listed((str, 5))
+("'tea'", "<class 'str'>, 5")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Any
+
+__all__ = ["in_words", "listed", "match_all", "matches", "shown"]
+
+_SHOWN = 300
+"""Characters of a message that an error shows at most."""
+
+
+def matches(wanted: Any, message: Any) -> bool:
+    """Whether `message` is what is wanted: equal to a value, of a type, or such that a function is true of it."""
+    if message is wanted:
+        return True
+    if isinstance(wanted, type):
+        return isinstance(message, wanted)
+    if not callable(wanted):
+        return bool(message == wanted)
+    try:
+        return bool(wanted(message))
+    except Exception as exc:
+        exc.add_note(f"raised by {_name_of(wanted)}, which the test asked about the message {shown(message)}")
+        raise
+
+
+def match_all(wanted: tuple[Any, ...], messages: list[Any]) -> list[int] | None:
+    """For each of `messages` the place in `wanted` that it takes, no place twice; None if there is no such way.
+
+    >>> match_all((int, 5), [5, 7])
+    [1, 0]
+    >>> match_all((int, 5), [6, 7]) is None
+    True
+    """
+    fits = [[place for place, one in enumerate(wanted) if matches(one, message)] for message in messages]
+    holders: dict[int, int] = {}
+    if not all(_find_place(number, fits, holders, set()) for number in range(len(messages))):
+        return None
+    places = {number: place for place, number in holders.items()}
+    return [places[number] for number in range(len(messages))]
+
+
+def _find_place(number: int, fits: list[list[int]], holders: dict[int, int], tried: set[int]) -> bool:
+    """Give message `number` a place, if need be by having another move to a place that fits that one too."""
+    for place in sorted(fits[number], key=holders.__contains__):  # the free ones first
+        if place not in tried:
+            tried.add(place)
+            if place not in holders or _find_place(holders[place], fits, holders, tried):
+                holders[place] = number
+                return True
+    return False
+
+
+def in_words(wanted: Any) -> str:
+    """What is wanted, for an error."""
+    if isinstance(wanted, type) or not callable(wanted):
+        return shown(wanted)
+    return f"what {_name_of(wanted)} is true of"
+
+
+def listed(wanted: Iterable[Any]) -> str:
+    """All that is wanted, for an error."""
+    return ", ".join(map(in_words, wanted))
+
+
+def _name_of(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__name__", None) or shown(function)
+    return str(name) if code is None else f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
+
+
+def shown(message: Any) -> str:
+    """A message, for an error: not too much of it, and something even if it cannot show itself.
+
+    >>> shown("tea")
+    "'tea'"
+    """
+    try:
+        text = repr(message)
+    except Exception as exc:
+        return f"<a {type(message).__name__} whose repr raises {type(exc).__name__}>"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

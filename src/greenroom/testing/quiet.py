@@ -1,0 +1,28 @@
+"""Quiet while many runs are made: what actors log would be said a thousand times."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["quiet"]
+
+
+def _is_not_ours(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] != "greenroom"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Greenroom's records from the handlers of the root; those of a program's own, inside, get them as ever."""
+    handlers = [*logging.getLogger().handlers]
+    if logging.lastResort is not None:
+        handlers.append(logging.lastResort)
+    for handler in handlers:
+        handler.addFilter(_is_not_ours)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(_is_not_ours)
