@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from benchmarks.erlang import launch_erlang
@@ -193,6 +194,13 @@ ROWS: tuple[Row, ...] = (
         rounds=10,
         quick_rounds=10,
         build=Build.ANY,
+    ),
+    Row(
+        "B1",
+        "ping-pong, simulated",
+        RATE,
+        _ours("simulated", 1_000_000, 300_000),
+        (Comparison(replace(_ours("pingpong", 2_000_000, 500_000), name="real loop"), at_least(0.3)),),
     ),
     Row(
         "S1",

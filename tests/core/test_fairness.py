@@ -13,7 +13,6 @@ from greenroom._core.cell import Cell
 from greenroom._core.host import Host
 from greenroom._core.limits import Limits
 from greenroom._core.loop import Loop
-from greenroom._core.runqueue import RunQueue
 from greenroom.clock import ManualClock
 from greenroom.lanes import Lane
 
@@ -148,26 +147,6 @@ def test_a_cell_that_sends_to_itself_without_end_leaves_others_their_turn() -> N
     for number in range(3):
         hall.spawn(str(number)).tell("once")
     assert hall.tick() == ["greedy"] * 10 + ["0", "1", "2"]
-
-
-def test_a_simulation_chooses_who_runs_next() -> None:
-    hall = Hall(per_visit=2)
-    hall.fill("abc", 4)
-    offered: list[int] = []
-
-    def choose_the_last(queue: RunQueue) -> int:
-        offered.append(queue.count)
-        return queue.count - 1
-
-    hall.loop.runq.choose = choose_the_last
-    hall.loop.run_until_idle()
-    assert [name for name, _ in hall.log] == list("ccccbbbbaaaa")
-    assert offered[0] == 3
-    hall.loop.runq.choose = None
-    hall.log.clear()
-    hall.fill("de", 1)
-    hall.loop.run_until_idle()
-    assert [name for name, _ in hall.log] == list("de")
 
 
 # The time of a tick

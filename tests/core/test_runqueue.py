@@ -34,7 +34,7 @@ def drain(queue: RunQueue) -> list[Any]:
 
 def test_a_new_queue_is_empty_and_knows_its_thread() -> None:
     queue = RunQueue(get_ident())
-    assert (queue.count, queue.thread, queue.asleep, queue.choose) == (0, get_ident(), False, None)
+    assert (queue.count, queue.thread, queue.asleep) == (0, get_ident(), False)
 
 
 @pytest.mark.parametrize("offset", [0, 1, FIRST_SIZE - 1])
@@ -76,44 +76,16 @@ def test_a_taken_cell_is_not_kept_alive() -> None:
 @pytest.mark.parametrize("position", range(5))
 def test_the_choice_is_taken_and_the_others_keep_their_order(position: int, offset: int) -> None:
     queue = queue_of(5, offset)
-    queue.choose = lambda _: position
+    queue.bring_forward(position)
     assert queue.take() == position
-    queue.choose = None
     assert drain(queue) == [number for number in range(5) if number != position]
-
-
-def test_whoever_chooses_sees_the_queue_and_is_asked_once_for_each() -> None:
-    queue, seen = queue_of(3), []
-
-    def last(candidates: RunQueue) -> int:
-        seen.append([candidates.at(position) for position in range(candidates.count)])
-        return candidates.count - 1
-
-    queue.choose = last
-    assert drain(queue) == [2, 1, 0]
-    assert seen == [[0, 1, 2], [0, 1], [0]]
 
 
 @pytest.mark.parametrize("position", [5, -1, 1 << 40])
 def test_a_choice_outside_the_queue_is_an_error_and_takes_nobody(position: int) -> None:
     queue = queue_of(5)
-    queue.choose = lambda _: position
     with pytest.raises(IndexError):
-        queue.take()
-    queue.choose = None
-    assert drain(queue) == list(range(5))
-
-
-def test_a_choice_that_raises_takes_nobody() -> None:
-    queue = queue_of(5)
-
-    def hesitate(_: RunQueue) -> int:
-        raise LookupError("cannot decide")
-
-    queue.choose = hesitate
-    with pytest.raises(LookupError, match="cannot decide"):
-        queue.take()
-    queue.choose = None
+        queue.bring_forward(position)
     assert drain(queue) == list(range(5))
 
 
@@ -219,9 +191,8 @@ class RunQueueAgainstList(RuleBasedStateMachine):
     @rule(data=st.data())
     def take_another(self, data: st.DataObject) -> None:
         position = data.draw(st.integers(0, len(self.model) - 1))
-        self.queue.choose = lambda _: position
+        self.queue.bring_forward(position)
         assert self.queue.take() == self.model.pop(position)
-        self.queue.choose = None
 
     @rule(beyond=st.integers(0, 3))
     def look_outside(self, beyond: int) -> None:

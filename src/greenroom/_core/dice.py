@@ -26,12 +26,14 @@ class Dice:
     __slots__ = ("_state",)
 
     def __init__(self, seed: int) -> None:
-        # Every bit of a long seed counts.
-        folded = 0
-        while seed not in (0, -1):
-            folded ^= seed & 0xFFFF_FFFF_FFFF_FFFF
-            seed >>= 64
-        self._state = folded ^ (STEP if seed else 0)
+        bits = 0xFFFF_FFFF_FFFF_FFFF
+        state = seed & bits
+        rest = seed >> 64
+        # Every bit of a long seed counts, and its sign.
+        while rest:
+            state = ((state + 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 ^ rest) & bits
+            rest = 0 if rest == -1 else rest >> 64
+        self._state = state
 
     def draw(self) -> int:
         """The next 64 bits."""

@@ -20,7 +20,10 @@ cdef class Director:
     cdef public object outside, faults
     cdef public dict choices
     cdef readonly Py_ssize_t keep
-    cdef readonly list log, loops
+    cdef readonly list loops
+    cdef list _recent, _before
+    cdef Py_ssize_t _room
+    cdef object _number, _moment
     cdef readonly unsigned long long fingerprint
     cdef dict _names
     cpdef allow(self, long long steps)
@@ -30,6 +33,7 @@ cdef class Director:
     cpdef Py_ssize_t budget(self, Py_ssize_t usual) except -1
     cpdef bint ends_tick(self) except? True
     cdef _write_choice(self, int position, int budget, int pause)
+    cpdef meets(self, Cell cell)
     @cython.locals(kind=int, slip=Slip)
     cpdef bint sends(self, Cell cell, object message, object sender, object lane) except? True
     cpdef bint notifies(self, Cell cell, object notice) except? True

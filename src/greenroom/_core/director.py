@@ -5,7 +5,7 @@ with a look at a field where the way of a message is not the quick one anyway. I
 shut (`Mailbox.limit` is 0, and every visit looks), so the director sees each message as it is sent and as it is taken.
 
 **The log** is flat, six entries for each event, so that no object is made for one; events are made of it when somebody
-reads. Its older half is forgotten now and then. **The fingerprint** covers all events, forgotten or not: two runs with
+reads. It is kept in two halves, the older of which is forgotten when the newer is full. **The fingerprint** covers all events, forgotten or not: two runs with
 the same one did the same things in the same order.
 """
 
@@ -43,14 +43,18 @@ class Director:
     """Decides and records for all loops of one simulation. `faults`, when set, comes between."""
 
     __slots__ = (
+        "_before",
+        "_moment",
         "_names",
+        "_number",
+        "_recent",
+        "_room",
         "choices",
         "clock",
         "faults",
         "fingerprint",
         "keep",
         "last_step",
-        "log",
         "loops",
         "max_steps",
         "outside",
@@ -75,7 +79,12 @@ class Director:
         self.choices: dict[int, tuple[int, int, int]] | None = None
         # How many events are kept at least; none are if 0.
         self.keep = keep
-        self.log: list[Any] = []
+        self._recent: list[Any] = []
+        self._before: list[Any] = []
+        self._room = keep
+        # The step and the time as objects: made once for all events that have the same.
+        self._number: Any = 0
+        self._moment: Any = 0.0
         self.fingerprint = 0
         self._names: dict[type, int] = {}
 
@@ -88,6 +97,7 @@ class Director:
     def next(self, runq: RunQueue) -> int:
         """A step begins: the position in the queue of the actor to visit."""
         self.step += 1
+        self._number = self.step
         position = self.schedule.choose(self.step, runq)
         if position != 0 and self.choices is not None:
             self._write_choice(position, 0, 0)
@@ -115,6 +125,11 @@ class Director:
     def _write_choice(self, position: int, budget: int, pause: int) -> None:
         before = self.choices.get(self.step, (0, 0, 0))  # type: ignore[union-attr]
         self.choices[self.step] = (before[0] | position, before[1] | budget, before[2] | pause)  # type: ignore[index]
+
+    def meets(self, cell: Cell) -> None:
+        """A cell is made, of which nothing has run yet. Whether it becomes an actor is decided after this."""
+        if self.faults is not None:
+            self.faults.meets(cell)
 
     def sends(self, cell: Cell, message: object, sender: object, lane: object) -> bool:
         """A message is sent; True when it is on its way for a while, and the door need not let it in."""
@@ -160,18 +175,27 @@ class Director:
         self.fingerprint = mark ^ (mark >> 29)
         if self.keep == 0:
             return
-        log = self.log
+        log = self._recent
         log.append(kind)
-        log.append(self.step)
-        log.append(self.clock.time)
+        log.append(self._number)
+        log.append(self._moment)
         log.append(cell)
         log.append(what)
         log.append(whom)
-        if len(log) >= 2 * ENTRIES * self.keep:
-            del log[: ENTRIES * self.keep]
+        self._room -= 1
+        if self._room == 0:
+            self._room = self.keep
+            self._before = log
+            self._recent = []
+
+    @property
+    def log(self) -> list[Any]:
+        """The events that are kept."""
+        return self._before + self._recent
 
     def time_moved(self) -> None:
         """The clock has moved: part of what happened."""
+        self._moment = self.clock.time
         mark = (self.fingerprint ^ (hash(self.clock.time) & ALL_BITS)) & ALL_BITS
         self.fingerprint = (mark * PRIME) & ALL_BITS
 

@@ -72,7 +72,6 @@ class Loop:
         self.pace = Pace(self.clock, self.limits.max_tick_time)
         self.runq = RunQueue(get_ident())
         if director is not None:
-            self.runq.choose = director.next
             director.loops.append(self)
             self.hooks.trust(Witness(director))
         self.table = Table(self.limits.max_actors)
@@ -124,6 +123,7 @@ class Loop:
         cell.set_up(self, self.runq, handler, subject, _DEFAULT_MAILBOX if mailbox is None else mailbox)
         if self.director is not None:
             cell.limit = 0
+            self.director.meets(cell)
         self.table.add(cell, exempt)
         return cell
 

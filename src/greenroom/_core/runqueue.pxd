@@ -9,14 +9,14 @@ cdef class RunQueue:
     cdef readonly unsigned long thread
     cdef list buf
     cdef readonly Py_ssize_t mask, head, count
-    cdef public object speaker, choose, rouse, inbound
+    cdef public object speaker, rouse, inbound
     cdef public bint asleep
     cpdef int push(self, object cell) except -1
     cpdef wake(self)
     @cython.locals(head=Py_ssize_t)
     cpdef object take(self)
     cpdef object at(self, Py_ssize_t position)
-    cpdef _bring_forward(self, Py_ssize_t position)
+    cpdef bring_forward(self, Py_ssize_t position)
     @cython.locals(old=list, new=list)
     cdef _grow(self)
 

@@ -18,9 +18,9 @@ _FIRST_SIZE = 16
 
 
 class RunQueue:
-    """A FIFO of cells. `choose`, when set, is the one point where a simulation decides otherwise."""
+    """A FIFO of cells. `bring_forward` is the one point where a simulation decides otherwise."""
 
-    __slots__ = ("asleep", "buf", "choose", "count", "head", "inbound", "mask", "rouse", "speaker", "thread")
+    __slots__ = ("asleep", "buf", "count", "head", "inbound", "mask", "rouse", "speaker", "thread")
 
     def __init__(self, thread: int) -> None:
         self.thread = thread
@@ -31,7 +31,6 @@ class RunQueue:
         self.count = 0
         # The ref that a tell without a sender comes from: that of the actor in hand.
         self.speaker: object = None
-        self.choose: Callable[[RunQueue], int] | None = None
         # Invariant: asleep iff a poller is attached, no tick runs and none is due without further cause
         self.asleep = False
         self.rouse: Callable[[], object] | None = None
@@ -56,8 +55,6 @@ class RunQueue:
 
     def take(self) -> Any:
         """Take the next cell; there must be one."""
-        if self.choose is not None:
-            self._bring_forward(self.choose(self))
         head = self.head
         self.head = (head + 1) & self.mask
         self.count -= 1
@@ -73,7 +70,7 @@ class RunQueue:
             raise IndexError(position)
         return self.buf[(self.head + position) & self.mask]
 
-    def _bring_forward(self, position: int) -> None:
+    def bring_forward(self, position: int) -> None:
         """Make the cell at `position` the next; the others keep their order."""
         chosen = self.at(position)
         while position > 0:

@@ -3,7 +3,7 @@ from greenroom._core.cell cimport Cell
 from greenroom._core.dice cimport Dice
 from greenroom._core.runqueue cimport RunQueue
 
-cdef int WINDOW, PATIENCE, LONGEST, SHORTEST
+cdef int WINDOW, LONGEST, SHORTEST
 
 cdef class Schedule:
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1

@@ -15,7 +15,7 @@ __all__ = ["Fifo", "Pct", "Schedule", "Scripted", "Shuffled"]
 
 WINDOW = 64
 """How many of the runnable actors are chosen from: what a step costs must not grow with their number."""
-PATIENCE = 1000
+PATIENCE_STEPS = 1000
 """Steps in a row that one actor has while others wait, whatever its priority: some programs wait for one another."""
 LONGEST = 14
 """Programs of up to 2**14 steps are where `Pct` expects its change points."""
@@ -99,7 +99,7 @@ class Pct(Schedule):
         position = self._first(runq)
         actor = _number_of(runq.at(position))
         self._row = self._row + 1 if actor == self._last else 0
-        if step in self._changes or self._row >= PATIENCE:
+        if step in self._changes or self._row >= PATIENCE_STEPS:
             self._lowest -= 1.0
             self._priorities[actor] = self._lowest
             self._row = 0

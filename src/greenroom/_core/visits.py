@@ -163,6 +163,8 @@ class Visits:
         runq = self.runq
         while self._left > 0 and runq.count > 0 and not self._out_of_time:
             self._left -= 1
+            if self.director is not None:
+                runq.bring_forward(self.director.next(runq))
             cell = runq.take()
             self.hand = cell
             runq.speaker = cell.ref
