@@ -7,6 +7,9 @@ row; the `pct` schedule, which has strict priorities and changes them at a few m
 
 from __future__ import annotations
 
+import sys
+from typing import TextIO
+
 from greenroom import Actor, ActorRef, ActorSystem, SystemConfig
 from greenroom.testing import Report, explore
 
@@ -56,9 +59,9 @@ async def program(system: ActorSystem) -> None:
     assert system.ledger(reader).failed == 0, "the reader failed"
 
 
-def find(schedule: str = "pct", runs: int = 5000) -> Report:
+def find(output: TextIO | None = sys.stderr) -> Report:
     """Look for the order in which it goes wrong."""
-    return explore(program, runs=runs, schedule=schedule, config=ONE_BY_ONE)
+    return explore(program, runs=5000, schedule="pct", config=ONE_BY_ONE, output=output)
 
 
 if __name__ == "__main__":

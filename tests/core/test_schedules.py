@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from threading import get_ident
 
 import pytest
@@ -77,7 +78,7 @@ def test_pct_lets_the_one_with_the_highest_priority_run_on() -> None:
         for step in range(1, 101):
             position = schedule.choose(step, queue)
             ran.append(queue.at(position))
-        assert sum(one is not other for one, other in zip(ran, ran[1:], strict=False)) <= 2
+        assert sum(one is not other for one, other in pairwise(ran)) <= 2
 
 
 def test_nobody_runs_on_for_ever_while_others_wait() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = sorted((REPOSITORY / "examples").rglob("*.py"))
-PROGRAMS = {"examples.pipeline": ["--seconds", "0.5"]}
+PROGRAMS = {"examples.pipeline": ["--seconds", "0.5"], "examples.bugs": []}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

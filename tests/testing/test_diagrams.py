@@ -15,9 +15,9 @@ from greenroom import Actor, ActorSystem
 from greenroom.exits import KILLED, ExitReason
 from greenroom.testing import faults
 from greenroom.testing.diagrams import mermaid, passages
+from greenroom.testing.events import OUTSIDE, Event
 from greenroom.testing.pictures import svg
 from greenroom.testing.simulation import Simulation
-from greenroom.testing.events import OUTSIDE, Event
 
 SENDING = ("told", "asked", "ticked")
 LOSING = ("dead_letter", "dropped", "full")

@@ -5,8 +5,8 @@ with a look at a field where the way of a message is not the quick one anyway. I
 shut (`Mailbox.limit` is 0, and every visit looks), so the director sees each message as it is sent and as it is taken.
 
 **The log** is flat, six entries for each event, so that no object is made for one; events are made of it when somebody
-reads. It is kept in two halves, the older of which is forgotten when the newer is full. **The fingerprint** covers all events, forgotten or not: two runs with
-the same one did the same things in the same order.
+reads. It is kept in two halves, the older of which is forgotten when the newer is full. **The fingerprint** covers all
+events, forgotten or not: two runs with the same one did the same things in the same order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from zlib import crc32
 
 from greenroom._core.cell import Cell
-from greenroom._core.happenings import ANSWERED, ASKED, ENTRIES, REFUSED, TAKEN, TICKED, TOLD
+from greenroom._core.happenings import ANSWERED, ASKED, REFUSED, TAKEN, TICKED, TOLD
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.schedules import Schedule
 from greenroom._core.slip import Slip
@@ -24,7 +24,7 @@ from greenroom._core.stepping import Wait
 from greenroom._core.timers import Timer
 from greenroom._core.virtualclock import VirtualClock
 
-__all__ = ["Director", "director_here", "directing"]
+__all__ = ["Director", "directing", "director_here"]
 
 PRIME = 0x9E3779B97F4A7C15
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
@@ -166,7 +166,7 @@ class Director:
 
     # -- what happened
 
-    def note(self, kind: int, cell: Cell, what: object, whom: object) -> None:
+    def note(self, kind: int, cell: Cell | None, what: object, whom: object) -> None:
         """Write an event down: something of `kind` happened to `cell`, with `what`, because of `whom`."""
         number = cell.id if cell is not None else 0
         mark = (self.fingerprint ^ (kind + 1)) & ALL_BITS

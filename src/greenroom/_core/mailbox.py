@@ -6,7 +6,8 @@ actor 64 bytes. The other lanes, and the order by a user's key, are made when fi
 
 **Admission.** A message may enter the data lane by the quick way when `count + reserved < limit`. `limit` is the
 configured capacity, raised by one for each queued notice (notices take no room), and 0 when the quick way is shut:
-the mailbox is closed, its data lane is ordered by a key, or a director looks on. `reserved` is room promised to other threads.
+the mailbox is closed, its data lane is ordered by a key, or a director looks on. `reserved` is room promised to other
+threads.
 
 **Order.** Lanes are served from the highest down. But the 64th pick that passes a waiting lower lane over serves the
 oldest message of the lower lanes instead, so none starves.

@@ -2,6 +2,7 @@
 
 from greenroom.clock import ManualClock
 from greenroom.testing import faults
+from greenroom.testing.events import Event
 from greenroom.testing.exploring import Failure, Report, explore
 from greenroom.testing.leaks import Leak, LeaksFound, detect_leaks
 from greenroom.testing.ledgers import assert_ledger_balanced
@@ -9,7 +10,6 @@ from greenroom.testing.lifecycles import HookCall, HookLog, assert_ended, assert
 from greenroom.testing.logs import CapturedLogs, capture_logs
 from greenroom.testing.probe import TestProbe
 from greenroom.testing.simulation import Simulation
-from greenroom.testing.events import Event
 from greenroom.testing.trace import Trace
 
 __all__ = [

@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 KINDS = {
     number: name.lower()
     for name, number in vars(happenings).items()
-    if isinstance(number, int) and name not in ("ENTRIES",)
+    if isinstance(number, int) and name != "ENTRIES"
 }
 
 

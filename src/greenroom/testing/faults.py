@@ -129,7 +129,7 @@ class Fill(Fault):
 class Slow(Fault):
     """A handler takes its time."""
 
-    __slots__ = ("who", "by", "chance", "seed")
+    __slots__ = ("who", "by", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
 
     who: Who
     by: Seconds

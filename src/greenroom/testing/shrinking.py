@@ -148,7 +148,7 @@ class _Shrinking:
         dropped = False
         steps = sorted(self._choices)
         for first in range(0, len(steps), size):
-            chunk = {step for step in steps[first : first + size]}
+            chunk = set(steps[first : first + size])
             fewer = {step: choice for step, choice in self._choices.items() if step not in chunk}
             if len(fewer) < len(self._choices) and self._take(fewer):
                 dropped = True
@@ -165,7 +165,7 @@ def _smaller(current: Callable[[], tuple[int, int, int]]) -> Iterator[tuple[int,
     for part in range(3):
         choice = current()
         if choice[part] and any(choice[:part] + choice[part + 1 :]):
-            yield choice[:part] + (0,) + choice[part + 1 :]  # type: ignore[misc]
+            yield (*choice[:part], 0, *choice[part + 1 :])  # type: ignore[misc]
     while current()[0] > 1:
         before = current()
         yield (before[0] // 2, before[1], before[2])

@@ -52,9 +52,7 @@ class Trace:
         if self._events is None:
             log = self._log
             names: dict[int, str] = {}
-            self._events = [
-                _event(names, *log[first : first + ENTRIES]) for first in range(0, len(log), ENTRIES)
-            ]
+            self._events = [_event(names, *log[first : first + ENTRIES]) for first in range(0, len(log), ENTRIES)]
             self._log = []
         return self._events
 

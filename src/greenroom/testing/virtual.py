@@ -82,7 +82,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Virtual seconds since the simulation began."""
         return self._clock.time
 
-    def call_soon_threadsafe(
+    def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """As `call_soon`: there are no other threads."""
