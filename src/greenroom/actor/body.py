@@ -221,7 +221,8 @@ def obituary_of(reason: ExitReason, name: Any, parent: Any, history: Any) -> Obi
     """Made without a call of the class, which costs three times as much."""
     obituary = new_object(Obituary) if COMPILED else Obituary()
     obituary.set_up(reason, name, parent, history)
-    if COMPILED and (reason is NORMAL or reason is SHUTDOWN or reason is KILLED):
-        # Nothing in it leads back to the actor, as a traceback may: the garbage collector need not follow it.
+    if COMPILED and parent is None and (reason is NORMAL or reason is SHUTDOWN or reason is KILLED):
+        # Nothing in it leads back to the system, as a parent does, and a traceback may: the garbage collector need not
+        # follow it.
         untrack(obituary)
     return obituary

@@ -4,6 +4,7 @@ from greenroom.clock import ManualClock
 from greenroom.testing import faults
 from greenroom.testing.events import Event
 from greenroom.testing.exploring import Failure, Report, explore
+from greenroom.testing.harness import ActorHarness
 from greenroom.testing.leaks import Leak, LeaksFound, detect_leaks
 from greenroom.testing.ledgers import assert_ledger_balanced
 from greenroom.testing.lifecycles import HookCall, HookLog, assert_ended, assert_states
@@ -13,6 +14,7 @@ from greenroom.testing.simulation import Simulation
 from greenroom.testing.trace import Trace
 
 __all__ = [
+    "ActorHarness",
     "CapturedLogs",
     "Event",
     "Failure",

@@ -21,8 +21,8 @@ from greenroom._core.slip import Slip
 from greenroom._core.timers import Alarm
 from greenroom.errors import InjectedFault
 from greenroom.lanes import Overflow
-from greenroom.testing.faults import Crash, Delay, Fault, Fill, Shutdown, Slow, Stop, drawn_number, drawn_seconds
 from greenroom.testing.events import OUTSIDE
+from greenroom.testing.faults import Crash, Delay, Fault, Fill, Shutdown, Slow, Stop, drawn_number, drawn_seconds
 
 __all__ = ["Injector"]
 
@@ -59,14 +59,17 @@ class Injector:
 
     # -- what the director asks
 
+    def meets(self, cell: Cell) -> None:
+        """A cell was made: nothing happens to one that has had no message."""
+
     def handle(self, cell: Cell, message: object) -> object:
         """Have a message handled, or not, and in its own time."""
         patient = self._patient(cell)
         patient.handled += 1
-        for number, fault in patient.crashes:
+        for number, crash in patient.crashes:
             if number == patient.handled:
                 self._note(cell, f"{cell.name()} crashes at its message number {number}")
-                raise InjectedFault(cell.name(), number) if fault.error is None else fault.error()
+                raise InjectedFault(cell.name(), number) if crash.error is None else crash.error()
         result = cell.handler(cell.subject, message)
         for fault, dice in self._slows:
             if dice.fraction() < fault.chance and _fits(fault.who, cell):
@@ -317,7 +320,7 @@ def _sender_name(sender: Any) -> str:
 
 def _fits_name(who: str | type, path: str, sender: Any) -> bool:
     if isinstance(who, type):
-        shown = sender.shown_sender() if isinstance(sender, Slip) else sender
+        shown: Any = sender.shown_sender() if isinstance(sender, Slip) else sender
         return shown is not None and _fits(who, shown._cell)
     return who == "*" or fnmatchcase(path, who) or fnmatchcase(path.rpartition("/")[2], who)
 
