@@ -1,4 +1,4 @@
-"""The page of planted bugs says what simulations say, and the bugs are there."""
+"""The page of planted bugs says what simulations say, and the bugs are there (B1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules: who runs next in a simulation, always the same from the same seed, and nobody left out for ever."""
+"""Schedules: who runs next in a simulation, always the same from the same seed, and nobody left out for ever (B1)."""
 
 from __future__ import annotations
 

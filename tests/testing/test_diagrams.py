@@ -1,4 +1,4 @@
-"""A trace as a diagram in Mermaid's language, and as a picture: what is drawn, where, and that any text can be."""
+"""A trace as a diagram in Mermaid's language, and as a picture: what is drawn, where, and that any text can be (B1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ActorHarness`: one real actor, stepped by a plain test."""
+"""`ActorHarness`: one real actor, stepped by a plain test (M19)."""
 
 from __future__ import annotations
 

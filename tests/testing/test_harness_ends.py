@@ -1,4 +1,4 @@
-"""`ActorHarness`: failures, restarts, and how a test ends."""
+"""`ActorHarness`: failures, restarts, and how a test ends (M19)."""
 
 from __future__ import annotations
 

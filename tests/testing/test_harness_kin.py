@@ -1,4 +1,4 @@
-"""`ActorHarness`: whom the actor under test brings up, and whom it cares for."""
+"""`ActorHarness`: whom the actor under test brings up, and whom it cares for (M19)."""
 
 from __future__ import annotations
 

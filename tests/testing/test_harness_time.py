@@ -1,4 +1,4 @@
-"""`ActorHarness`: timers and timeouts; becoming, stashing, stepping."""
+"""`ActorHarness`: timers and timeouts; becoming, stashing, stepping (M19)."""
 
 from __future__ import annotations
 

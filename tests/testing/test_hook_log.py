@@ -1,4 +1,4 @@
-"""`HookLog`: which hooks of an actor were called, in their order, over all its restarts."""
+"""`HookLog`: which hooks of an actor were called, in their order, over all its restarts (M19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`detect_leaks`: a test fails when something that it started outlives it."""
+"""`detect_leaks`: a test fails when something that it started outlives it (M19)."""
 
 from __future__ import annotations
 

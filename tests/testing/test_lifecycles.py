@@ -1,4 +1,4 @@
-"""Checks of an actor's life: its states, and its end."""
+"""Checks of an actor's life: its states, and its end (M19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`capture_logs`: what Greenroom and its actors log, for a test to look at."""
+"""`capture_logs`: what Greenroom and its actors log, for a test to look at (M19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A `TestProbe` as a part of the conversation: it sends, and it answers."""
+"""A `TestProbe` as a part of the conversation: it sends, and it answers (M19)."""
 
 from __future__ import annotations
 

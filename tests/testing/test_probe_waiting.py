@@ -1,4 +1,7 @@
-"""How a `TestProbe` waits: with one deadline for many waits, for several at once, and never for what cannot come."""
+"""How a `TestProbe` waits: with one deadline for many waits, for several at once, and never for what cannot come.
+
+(M19)
+"""
 
 from __future__ import annotations
 
