@@ -608,12 +608,14 @@ class SimulationEndless(GreenroomError):
 
     code = "simulation_endless"
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, last: str | None = None) -> None:
+        ran = "" if last is None else f" ({last} ran last)"
         super().__init__(
-            f"the program has not ended after {steps} steps: stop what repeats itself (a periodic timer, say) before"
-            " it returns, or give the simulation more `max_steps`"
+            f"the program has not ended after {steps} steps{ran}: stop what repeats itself (a periodic timer, say)"
+            " before it returns, or give the simulation more `max_steps`"
         )
         self.steps = steps
+        self.last = last
 
 
 class InjectedFault(GreenroomError):

@@ -16,7 +16,7 @@ cdef class Director:
     cdef readonly Schedule schedule
     cdef readonly VirtualClock clock
     cdef readonly object seed
-    cdef readonly long long step, last_step, max_steps
+    cdef readonly long long step, last_step, max_steps, last_actor
     cdef public object outside, faults
     cdef public dict choices
     cdef readonly Py_ssize_t keep

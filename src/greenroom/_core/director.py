@@ -54,6 +54,7 @@ class Director:
         "faults",
         "fingerprint",
         "keep",
+        "last_actor",
         "last_step",
         "loops",
         "max_steps",
@@ -70,6 +71,8 @@ class Director:
         # Visits to actors, counted from 1; there is none after the last step.
         self.step = 0
         self.max_steps = self.last_step = max_steps
+        # The number of the actor that last handled a message.
+        self.last_actor = -1
         self.loops: list[Any] = []
         # What asyncio has to do; set by whoever runs it.
         self.outside: Any = ()
@@ -155,6 +158,7 @@ class Director:
         if isinstance(sender, Slip):
             slip: Slip = sender
             shown = slip.shown_sender()
+        self.last_actor = cell.id
         self.note(TAKEN, cell, message, shown)
         if self.faults is not None:
             return self.faults.handle(cell, message)
@@ -202,8 +206,8 @@ class Director:
     def _mark_of(self, what: object, depth: int) -> int:
         """A number that tells `what` from other things, the same in every run: no address, no hash of a text."""
         kind = type(what)
-        if kind is int or kind is float or kind is bool:
-            return hash(what) & ALL_BITS
+        if kind is int or kind is bool or (kind is float and what == what):
+            return hash(what) & ALL_BITS  # but that of what is no number is its address
         if kind is str:
             return self._mark_of_text(what)
         if kind is tuple and depth < _DEEPEST:

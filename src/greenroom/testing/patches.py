@@ -10,8 +10,10 @@ unless PYTHONHASHSEED is set. Files are read and written as ever.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import gc
+import math
 import os
 import random
 import sys
@@ -38,6 +40,9 @@ _REFUSED = {
     "_thread.start_joinable_thread": ("a thread is started", _NO_THREADS),
     "socket.__new__": ("a socket is made", _NO_SOCKETS),
     "socket.getaddrinfo": ("a host is looked up", _NO_SOCKETS),
+    "socket.gethostbyname": ("a host is looked up", _NO_SOCKETS),
+    "socket.gethostbyaddr": ("a host is looked up", _NO_SOCKETS),
+    "socket.getnameinfo": ("a host is looked up", _NO_SOCKETS),
     "subprocess.Popen": ("a process is started", _NO_CHILDREN),
     "os.fork": ("a process is started", _NO_CHILDREN),
     "os.forkpty": ("a process is started", _NO_CHILDREN),
@@ -46,6 +51,10 @@ _REFUSED = {
     "os.system": ("a process is started", _NO_CHILDREN),
     "os.exec": ("a process is started", _NO_CHILDREN),
 }
+
+
+# What starts a thread, by the module that has it; there is no audit event for that before Python 3.12.
+_START = {_thread: "start_new_thread", threading: "_start_new_thread"}
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
@@ -79,9 +88,13 @@ class Patches:
         self._running: asyncio.AbstractEventLoop | None = None
         self._collected = False
 
-    def __enter__(self) -> None:
+    def require_free(self) -> None:
+        """Raise when this thread is a simulated one already."""
         if self._thread in directing:
             raise WaitsForItself("a simulation inside a simulation: run them one after the other")
+
+    def __enter__(self) -> None:
+        self.require_free()
         _Hook.install()
         # A test of pytest-asyncio's may run a simulation: its loop steps aside, and is held up meanwhile.
         self._running = asyncio._get_running_loop()
@@ -121,6 +134,11 @@ class Patches:
         self._replace_method(random.Random, "seed", self._seed)
         self._replace_method(threading.Condition, "wait", _refuse_to_wait)
         self._replace_method(threading.Thread, "start", _refuse_to_start)
+        for module in (_thread, threading):
+            self._replace(module, _START[module], _refuse_to_begin)
+        processes = sys.modules.get("multiprocessing.process")
+        if processes is not None:
+            self._replace_method(processes.BaseProcess, "start", _refuse_to_start_process)
 
     def _replace(self, module: Any, name: str, ours: Callable[..., Any]) -> None:
         """Let `module.name` be ours on this thread, and what it was on every other."""
@@ -149,6 +167,10 @@ class Patches:
     def _sleep(self, seconds: float) -> None:
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
+        if math.isnan(seconds):
+            raise ValueError("Invalid value NaN (not a number)")
+        if math.isinf(seconds):
+            raise OverflowError("timestamp too large to convert to C _PyTime_t")
         clock = self._director.clock
         clock.move_to(clock.time + seconds)
         self._director.time_moved()
@@ -164,5 +186,16 @@ def _refuse_to_start(original: Any, thread: threading.Thread) -> None:
     raise SimulationRefused(f"the thread {thread.name!r} is started", _NO_THREADS)
 
 
+def _refuse_to_begin(*args: Any, **kwargs: Any) -> None:
+    raise SimulationRefused("a thread is started", _NO_THREADS)
+
+
+def _refuse_to_start_process(original: Any, process: Any) -> None:
+    raise SimulationRefused(f"the process {process.name!r} is started", _NO_CHILDREN)
+
+
 def _refuse_to_wait(original: Any, condition: threading.Condition, timeout: float | None = None) -> bool:
+    if timeout is not None and timeout <= 0:  # only a look
+        looked: bool = original(condition, timeout)
+        return looked
     raise SimulationRefused("waiting for another thread", "there is none: await a future, or an actor's answer")

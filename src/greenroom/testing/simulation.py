@@ -8,7 +8,7 @@ while anybody has something to do, and then jumps to the next deadline: hours pa
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from greenroom._core.dice import Dice
 from greenroom._core.director import Director
@@ -17,13 +17,11 @@ from greenroom._core.virtualclock import VirtualClock
 from greenroom.errors import BadArgument, ConfigError
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
+from greenroom.testing.faults import Fault
 from greenroom.testing.injection import Injector
 from greenroom.testing.session import Session
 from greenroom.testing.stage import Stage
 from greenroom.testing.trace import Trace
-
-if TYPE_CHECKING:
-    from greenroom.testing.faults import Fault
 
 __all__ = ["Script", "Simulation"]
 
@@ -80,7 +78,7 @@ class Simulation:
         _require_number("max_steps", max_steps, 1)
         self.seed = seed
         self.schedule = schedule
-        self.faults: tuple[Fault, ...] = tuple(faults)
+        self.faults = _require_faults(faults)
         self.config = SystemConfig() if config is None else config
         self.keep = keep
         self.max_steps = max_steps
@@ -178,6 +176,14 @@ def _schedule_of(schedule: str | Script, seed: int) -> Schedule:
 def _require_schedule(schedule: object) -> None:
     if schedule not in SCHEDULES and not isinstance(schedule, Mapping):
         raise ConfigError("schedule", schedule, f"must be one of {', '.join(SCHEDULES)}, or a script")
+
+
+def _require_faults(declared: object) -> tuple[Fault, ...]:
+    if isinstance(declared, Iterable) and not isinstance(declared, str):
+        given = tuple(declared)
+        if all(isinstance(fault, Fault) for fault in given):
+            return given
+    raise ConfigError("faults", declared, "must be a list of faults, such as `faults.crash(...)`")
 
 
 def _require_number(name: str, value: object, least: int) -> None:

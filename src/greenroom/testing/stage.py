@@ -16,6 +16,7 @@ __all__ = ["Stage"]
 
 T = TypeVar("T")
 
+_PROGRAM = "the program"
 _TO_WIND_UP = 100_000
 """Further steps that a program has which is broken off, to end its actors."""
 
@@ -26,20 +27,21 @@ class Stage:
     def __init__(self, director: Director, seed: int) -> None:
         self.director = director
         self._patches = Patches(director, seed)
+        self._patches.require_free()
         self._loop = VirtualLoop(director)
 
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `main()` to its end. When that cannot come, say why; everything else is broken off too, then."""
         with self._patches:
-            task = self._loop.create_task(main())
+            task = self._loop.create_task(main(), name=_PROGRAM)
             try:
                 return self._loop.run_until_complete(task)
             except SimulationStuck:
-                stuck = SimulationStuck(self._who_waits())
+                end: Exception = SimulationStuck(self._who_waits())
             except SimulationEndless:
-                stuck = None
+                end = SimulationEndless(self.director.max_steps, self._who_ran())
             self._wind_up()
-        raise SimulationEndless(self.director.max_steps) if stuck is None else stuck
+        raise end
 
     def close(self) -> None:
         """Break off what is left, and give everything back."""
@@ -63,8 +65,19 @@ class Stage:
             loop.run_until_complete(loop.shutdown_asyncgens())
 
     def _who_waits(self) -> tuple[str, ...]:
-        """The tasks that wait, and where."""
-        return tuple(map(_where, sorted(asyncio.all_tasks(self._loop), key=_name_of)))
+        """The tasks and the actors that wait, and where."""
+        tasks = [_waiting(_title_of(task), task) for task in sorted(asyncio.all_tasks(self._loop), key=_name_of)]
+        cells = [cell for loop in self.director.loops for cell in loop.table if cell.task is not None]
+        return (*tasks, *(_waiting(cell.name(), cell.task) for cell in cells))
+
+    def _who_ran(self) -> str | None:
+        """The actor that last handled a message, if it is still there."""
+        for loop in self.director.loops:
+            cell = loop.table.find(self.director.last_actor)
+            if cell is not None:
+                name: str = cell.name()
+                return name
+        return None
 
 
 def _name_of(task: asyncio.Task[Any]) -> tuple[int, str]:
@@ -72,13 +85,19 @@ def _name_of(task: asyncio.Task[Any]) -> tuple[int, str]:
     return len(name), name
 
 
-def _where(task: asyncio.Task[Any]) -> str:
-    """The name of a task, and the innermost line at which it waits."""
-    coroutine: Any = task.get_coro()
+def _title_of(task: asyncio.Task[Any]) -> str:
+    name = task.get_name()  # numbers go on from one run to the next
+    return "a task" if name.startswith("Task-") else name
+
+
+def _waiting(who: str, task: Any) -> str:
+    """Who waits, in which function, and the innermost line."""
+    coroutine = task.get_coro()
     name = coroutine.__qualname__
     frame = None
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or frame
         name = getattr(coroutine, "__qualname__", name)
         coroutine = getattr(coroutine, "cr_await", None)
-    return f"{task.get_name()} in {name}" + (f", {frame.f_code.co_filename}:{frame.f_lineno}" if frame else "")
+    where = f", {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+    return f"{who} waits in {name}{where}"

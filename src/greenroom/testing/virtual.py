@@ -12,6 +12,7 @@ import heapq
 from _thread import get_ident
 from collections.abc import Callable
 from contextvars import Context
+from math import inf
 from typing import Any
 
 from greenroom._core.director import Director
@@ -95,7 +96,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._forget_cancelled()
         scheduled = self._scheduled
         if not self._ready:
-            if not scheduled:
+            if not scheduled or scheduled[0].when() == inf:
                 raise SimulationStuck
             self._move_to(scheduled[0].when())
         self._require_end()
