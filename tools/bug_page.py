@@ -68,10 +68,6 @@ def section(title: str, module: ModuleType) -> tuple[str, str]:
         "",
         f"![The messages of the run above, as a sequence diagram](images/bug-{name}.svg)",
         "",
-        "The same as Mermaid, for places that draw it:",
-        "",
-        f"```text\n{shortest.trace.mermaid()}\n```",
-        "",
     ]
     return "\n".join(lines), shortest.trace.svg()
 

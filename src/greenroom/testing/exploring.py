@@ -50,7 +50,8 @@ class Failure:
             if self.shortest.faults:
                 lines += ["with", _indented("\n".join(map(repr, self.shortest.faults)))]
             lines += ["", f"What happens then ({trace.steps} steps, {trace.seconds:g} s of virtual time):"]
-        return "\n".join([*lines, trace.tail(_SHOWN)])
+        drawing = ["", "The same as a diagram, in Mermaid's language:", _indented(trace.mermaid(_SHOWN))]
+        return "\n".join([*lines, trace.tail(_SHOWN), *(drawing if len(trace) else ())])
 
 
 class Report(Record):

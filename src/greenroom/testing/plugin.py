@@ -117,6 +117,7 @@ class Simulations:
 
         What it raises at one seed is raised here, and says at which, by what schedule, and what happened.
         """
+        __tracebackhide__ = True
         trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
         for seed in self.seeds:
             error = trial.error_of(trial.simulation(seed, 0))

@@ -98,6 +98,7 @@ class Simulation:
 
     def run(self, program: Program[T]) -> T:
         """Run `program(system)` to its end and shut the system down; what it returns, or raise what it raised."""
+        __tracebackhide__ = True
         if not callable(program):
             raise BadArgument(f"a simulation runs an `async def program(system)`, not {program!r}")
 
@@ -111,6 +112,7 @@ class Simulation:
 
     def run_main(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `main()`, as `asyncio.run` would: a program that makes its own systems, each of which is simulated."""
+        __tracebackhide__ = True
         stage = Stage(self._direct(), self.seed)
         try:
             return stage.run(main)

@@ -32,6 +32,7 @@ class Stage:
 
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `main()` to its end. When that cannot come, say why; everything else is broken off too, then."""
+        __tracebackhide__ = True
         with self._patches:
             task = self._loop.create_task(main(), name=_PROGRAM)
             try:

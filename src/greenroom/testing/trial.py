@@ -58,6 +58,7 @@ class Trial:
 
     def error_of(self, simulation: Simulation) -> BaseException | None:
         """Run the program in `simulation`: what it or the check raised, or None if all is well."""
+        __tracebackhide__ = True
         try:
             result = simulation.run(self.program)
             if simulation.system is not None:
