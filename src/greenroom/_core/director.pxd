@@ -36,6 +36,7 @@ cdef class Director:
     cpdef meets(self, Cell cell)
     @cython.locals(kind=int, slip=Slip)
     cpdef bint sends(self, Cell cell, object message, object sender, object lane) except? True
+    cpdef approaches(self, Cell cell)
     cpdef bint notifies(self, Cell cell, object notice) except? True
     @cython.locals(slip=Slip)
     cpdef object handle(self, Cell cell, object message, object sender)

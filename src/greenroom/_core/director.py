@@ -148,6 +148,11 @@ class Director:
         self.note(kind, cell, message, shown)
         return self.faults is not None and bool(self.faults.holds(cell, message, sender, lane, kind == TICKED))
 
+    def approaches(self, cell: Cell) -> None:
+        """Somebody looks whether there is room in a mailbox."""
+        if self.faults is not None:
+            self.faults.approaches(cell)
+
     def notifies(self, cell: Cell, notice: object) -> bool:
         """A notice is sent; True when it waits, because messages to the same actor are on their way."""
         return self.faults is not None and bool(self.faults.holds_notice(cell, notice))

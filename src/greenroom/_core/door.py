@@ -257,6 +257,8 @@ class Door:
 
     def has_room(self, cell: Cell, lane: Lane) -> bool:
         """Whether a message would be let in, and nobody waits for that."""
+        if self.director is not None:
+            self.director.approaches(cell)
         return cell.closed or ((cell, lane) not in self._line and not self._is_full(cell, lane))
 
     def give_up(self, cell: Cell, waiter: Waiter) -> None:

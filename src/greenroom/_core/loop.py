@@ -25,7 +25,6 @@ from greenroom._core.runqueue import RunQueue
 from greenroom._core.table import Table
 from greenroom._core.timers import LONGEST_DELAY, SHORTEST_INTERVAL, Timer, Timers
 from greenroom._core.visits import Visits
-from greenroom._core.witness import Witness
 from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import InvalidDelay, LoopStopped, WaitsForItself, WrongLoop, WrongThread
 from greenroom.lanes import MailboxConfig
@@ -72,6 +71,8 @@ class Loop:
         self.pace = Pace(self.clock, self.limits.max_tick_time)
         self.runq = RunQueue(get_ident())
         if director is not None:
+            from greenroom._core.witness import Witness  # which only simulations need
+
             director.loops.append(self)
             self.hooks.trust(Witness(director))
         self.table = Table(self.limits.max_actors)

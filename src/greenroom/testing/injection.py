@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Coroutine
 from fnmatch import fnmatchcase
 from typing import Any
+from zlib import crc32
 
 from greenroom._core.alerts import ROOM
 from greenroom._core.cell import Cell
@@ -19,6 +20,7 @@ from greenroom._core.director import Director
 from greenroom._core.happenings import INJECTED
 from greenroom._core.slip import Slip
 from greenroom._core.timers import Alarm
+from greenroom.actor.body import Body
 from greenroom.errors import InjectedFault
 from greenroom.lanes import Overflow
 from greenroom.testing.events import OUTSIDE
@@ -90,10 +92,18 @@ class Injector:
         if cell.closed:
             return False
         if self._fills:
-            self._fill(cell)
+            patient = self._patient(cell)
+            patient.sent += 1
+            self._fill(cell, patient, patient.sent)
         if not self._delays or by_timer or cell.loop.clock is not self._director.clock:
             return False
         return self._delay(cell, message, sender, lane)
+
+    def approaches(self, cell: Cell) -> None:
+        """Somebody looks whether there is room for a message."""
+        if self._fills and not cell.closed:
+            patient = self._patient(cell)
+            self._fill(cell, patient, patient.sent + 1)
 
     def holds_notice(self, cell: Cell, notice: object) -> bool:
         """A notice is sent; True when it waits behind messages that are on their way."""
@@ -124,7 +134,8 @@ class Injector:
         patient = self._patients.get(cell)
         if patient is None:
             patient = self._patients[cell] = _Patient()
-            number = len(self._patients)
+            # By its name: who comes first depends on the schedule, and a failure is looked for at simpler ones.
+            number = crc32(cell.name().encode())
             for fault in self._crashes:
                 dice = Dice((fault.seed or 0) + number)
                 if _fits(fault.who, cell) and dice.fraction() < fault.chance:
@@ -156,16 +167,16 @@ class Injector:
 
     # -- what happens to mailboxes
 
-    def _fill(self, cell: Cell) -> None:
-        patient = self._patient(cell)
-        patient.sent += 1
-        for number, seconds in patient.fills:
+    def _fill(self, cell: Cell, patient: _Patient, sent: int) -> None:
+        drops_oldest = cell.config.overflow is Overflow.DROP_OLD
+        for fill in [fill for fill in patient.fills if fill[0] == sent]:
+            patient.fills.remove(fill)
             # One that drops its oldest has nothing to drop while it is empty.
-            if number == patient.sent and (cell.config.overflow is not Overflow.DROP_OLD or cell.depth(1) > 0):
-                self._note(cell, f"{cell.name()} has no room for {seconds:g} s")
-                room = cell.capacity - (1 if cell.config.overflow is Overflow.DROP_OLD else 0)
+            if not drops_oldest or cell.depth(1) > 0:
+                self._note(cell, f"{cell.name()} has no room for {fill[1]:g} s")
+                room = cell.capacity - (1 if drops_oldest else 0)
                 cell.reserved += room
-                _start(cell, _Emptied(cell, room, cell.loop.now() + seconds))
+                _start(cell, _Emptied(cell, room, cell.loop.now() + fill[1]))
 
     # -- what happens on the way
 
@@ -306,11 +317,17 @@ def _dice_of(fault: Fault) -> Dice:
 
 def _fits(who: str | type, cell: Cell) -> bool:
     if isinstance(who, type):
-        return isinstance(cell.subject, who)
+        return isinstance(cell.subject, who) or _will_be(who, cell.body)
     ref = cell.ref
     if ref is None:
         return False
     return who == "*" or fnmatchcase(ref.name, who) or fnmatchcase(ref.path, who)
+
+
+def _will_be(who: type, body: Any) -> bool:
+    """Whether an actor that has not started yet, or starts again, is one of `who`."""
+    factory = body.spec.factory if isinstance(body, Body) else None
+    return isinstance(factory, type) and issubclass(factory, who)
 
 
 def _sender_name(sender: Any) -> str:

@@ -125,6 +125,9 @@ class Recorder:
             self.note(Sent(to, message, lane, known, question, self._settle))
         return False
 
+    def approaches(self, cell: Cell) -> None:
+        """Somebody looks whether there is room: there is as much as ever."""
+
     def holds_notice(self, cell: Cell, notice: object) -> bool:
         """A notice is sent."""
         return False
