@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from greenroom.errors import ConfigError
 from greenroom.records import Record
 from greenroom.system.config import SystemConfig
-from greenroom.testing.crew import Crew
+from greenroom.testing.crew import Crew, RunHung, WorkerLost
 from greenroom.testing.faults import Fault
 from greenroom.testing.quiet import quiet
 from greenroom.testing.shrinking import Shrunk, shrink
@@ -99,12 +99,16 @@ def explore(
     A run fails when the program raises, when its ledger does not balance, or when `check` of what it returned raises or
     returns False. The failing run of the lowest seed is then simplified and described, on `output` too (None for
     nowhere). There it also says how far it is. `workers` processes share the work, as many as there are cores unless
-    given; one that comes to no end for `patience` seconds is ended, and its seed has failed.
+    given (0 for this process alone); one that comes to no end for `patience` seconds is ended, and its seed has failed.
     """
     _require("runs", runs, 1)
     _require("first_seed", first_seed, 0)
     if workers is not None:
-        _require("workers", workers, 1)
+        _require("workers", workers, 0)
+    if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:
+        raise ConfigError("patience", patience, "must be a number of seconds")
+    if check is not None and not callable(check):
+        raise ConfigError("check", check, "must be a function of what the program returns")
     trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
     began = time.monotonic()
     crew = Crew(trial, range(first_seed, first_seed + runs), workers, patience, output)
@@ -123,9 +127,11 @@ def explore(
 def describe(trial: Trial, seed: int, told: BaseException, shrinks: bool = True) -> Failure:
     """Run a failing seed again, with everything written down, and simplify it."""
     simulation = trial.simulation(seed, _KEEP)
-    error = None if isinstance(told, TimeoutError) else trial.error_of(simulation)
+    if isinstance(told, RunHung | WorkerLost):  # as it would here
+        return Failure(seed, told, Trace.empty(), None)
+    error = trial.error_of(simulation)
     if error is None:
-        return Failure(seed, told, simulation.trace if simulation.has_run else Trace.empty(), None)
+        return Failure(seed, told, simulation.trace, None)
     shortest = shrink(trial, seed, error) if shrinks else None
     return Failure(seed, error, simulation.trace, shortest)
 

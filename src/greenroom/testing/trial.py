@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from greenroom.errors import BadArgument
 from greenroom.system.config import SystemConfig
 from greenroom.testing.faults import Fault
 from greenroom.testing.ledgers import assert_ledger_balanced
@@ -33,6 +34,8 @@ class Trial:
         config: SystemConfig | None = None,
         max_steps: int = 1_000_000,
     ) -> None:
+        if not callable(program):
+            raise BadArgument(f"a simulation runs an `async def program(system)`, not {program!r}")
         self.program = program
         self.check = check
         self.schedule = schedule
