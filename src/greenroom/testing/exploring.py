@@ -105,8 +105,7 @@ def explore(
     _require("first_seed", first_seed, 0)
     if workers is not None:
         _require("workers", workers, 0)
-    if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:
-        raise ConfigError("patience", patience, "must be a number of seconds")
+    _require_seconds("patience", patience)
     if check is not None and not callable(check):
         raise ConfigError("check", check, "must be a function of what the program returns")
     trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
@@ -143,6 +142,11 @@ def _call(schedule: str | Script, faults: tuple[Fault, ...]) -> str:
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _require_seconds(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ConfigError(name, value, "must be a number of seconds")
 
 
 def _require(name: str, value: object, least: int) -> None:

@@ -21,6 +21,7 @@ from greenroom._core.happenings import INJECTED
 from greenroom._core.slip import Slip
 from greenroom._core.timers import Alarm
 from greenroom.actor.body import Body
+from greenroom.actor.signals import ReceiveTimeout
 from greenroom.errors import InjectedFault
 from greenroom.lanes import Overflow
 from greenroom.testing.events import OUTSIDE
@@ -108,7 +109,7 @@ class Injector:
     def holds_notice(self, cell: Cell, notice: object) -> bool:
         """A notice is sent; True when it waits behind messages that are on their way."""
         line = self._on_the_way.get(cell)
-        if line is None:
+        if line is None or isinstance(notice, ReceiveTimeout):  # which is about nothing having come
             return False
         self._send(_Arrival(self, cell, notice, _NOTICE, None, line.last, None, promised=False))
         return True

@@ -1,11 +1,12 @@
 """What a simulation puts in the place of the machine's time and chance, while it runs, on its own thread only.
 
-**Patched**: `time.time`, `monotonic`, `perf_counter` and their `_ns` twins follow the virtual clock, and `time.sleep`
-moves it; `random`'s own functions, `random.Random()` without a seed, `os.urandom`, and so `uuid.uuid4` and `secrets`,
+**Patched**: `time.time`, `monotonic`, `perf_counter` and their `_ns` twins, `gmtime`, `localtime` and `ctime` follow the
+virtual clock, and `time.sleep` moves it; `random`'s own functions, `random.Random()` without a seed, `os.urandom`, and so `uuid.uuid4` and `secrets`,
 draw from the seed; asyncio runs on `VirtualLoop`. **Refused**: threads, sockets and processes, wherever they are made,
-and waiting for another thread. **Beyond reach**: `datetime.now()`, functions that a module took by `from time import
-sleep` before, C code that asks the system itself, and the order of sets of texts, which is another in each process
-unless PYTHONHASHSEED is set. Files are read and written as ever.
+and waiting for another thread. **Beyond reach**: `datetime.now()`, `time.strftime` without a time,
+`clock_gettime`, `uuid.uuid1`, `os.getrandom`; functions that a module took by `from time import sleep` before; locks and
+`select` that block; C code that asks the system itself; and the order of sets of texts, which is another in each
+process unless PYTHONHASHSEED is set. Files are read and written as ever.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import threading
 import time
 from _thread import get_ident
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from greenroom._core.dice import Dice
 from greenroom._core.director import Director, directing
+from greenroom._core.virtualclock import VirtualClock
 from greenroom.errors import SimulationRefused, WaitsForItself
 
 __all__ = ["Patches"]
@@ -53,8 +56,8 @@ _REFUSED = {
 }
 
 
-# What starts a thread, by the module that has it; there is no audit event for that before Python 3.12.
-_START = {_thread: "start_new_thread", threading: "_start_new_thread"}
+# What starts a thread, in one version of Python or another; there is no audit event for that before 3.12.
+_START = ("start_new_thread", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread")
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
@@ -128,6 +131,8 @@ class Patches:
         for name in ("monotonic", "perf_counter"):
             self._replace(time, name, lambda: clock.time)
             self._replace(time, f"{name}_ns", lambda: int(clock.time * 1e9))
+        for name in ("gmtime", "localtime", "ctime"):
+            self._replace(time, name, partial(_of_now, getattr(time, name), clock))
         self._replace(time, "sleep", self._sleep)
         self._replace(os, "urandom", self._draw_bytes)
         self._replace(random, "_urandom", self._draw_bytes)
@@ -135,7 +140,9 @@ class Patches:
         self._replace_method(threading.Condition, "wait", _refuse_to_wait)
         self._replace_method(threading.Thread, "start", _refuse_to_start)
         for module in (_thread, threading):
-            self._replace(module, _START[module], _refuse_to_begin)
+            for name in _START:
+                if hasattr(module, name):
+                    self._replace(module, name, _refuse_to_begin)
         processes = sys.modules.get("multiprocessing.process")
         if processes is not None:
             self._replace_method(processes.BaseProcess, "start", _refuse_to_start_process)
@@ -180,6 +187,10 @@ class Patches:
 
     def _seed(self, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:
         original(generator, self._dice.draw() if a is None else a, version)
+
+
+def _of_now(original: Callable[[float], Any], clock: VirtualClock, seconds: float | None = None) -> Any:
+    return original(EPOCH + clock.time if seconds is None else seconds)
 
 
 def _refuse_to_start(original: Any, thread: threading.Thread) -> None:

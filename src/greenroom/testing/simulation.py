@@ -176,7 +176,12 @@ def _schedule_of(schedule: str | Script, seed: int) -> Schedule:
 
 
 def _require_schedule(schedule: object) -> None:
-    if schedule not in SCHEDULES and not isinstance(schedule, Mapping):
+    if isinstance(schedule, Mapping):
+        for step, choice in schedule.items():
+            numbers = (step, *choice) if isinstance(choice, tuple) and len(choice) == 3 else (None,)
+            if any(type(one) is not int or one < 0 for one in numbers):
+                raise ConfigError("schedule", {step: choice}, "must be {step: (position, messages, pause)}, in numbers")
+    elif schedule not in SCHEDULES:
         raise ConfigError("schedule", schedule, f"must be one of {', '.join(SCHEDULES)}, or a script")
 
 

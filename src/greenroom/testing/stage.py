@@ -36,7 +36,10 @@ class Stage:
         with self._patches:
             task = self._loop.create_task(main(), name=_PROGRAM)
             try:
-                return self._loop.run_until_complete(task)
+                result = self._loop.run_until_complete(task)
+                if self._loop.internal_error is not None:
+                    raise self._loop.internal_error
+                return result
             except SimulationStuck:
                 end: Exception = SimulationStuck(self._who_waits())
             except SimulationEndless:

@@ -16,7 +16,7 @@ from math import inf
 from typing import Any
 
 from greenroom._core.director import Director
-from greenroom.errors import SimulationEndless, SimulationRefused, SimulationStuck
+from greenroom.errors import InternalError, SimulationEndless, SimulationRefused, SimulationStuck
 
 __all__ = ["VirtualLoop"]
 
@@ -77,6 +77,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         # Turns since the clock last moved, each of which may run many callbacks.
         self._turns = 0
         self._collect_at = _COLLECT_EVERY
+        self.internal_error: InternalError | None = None
         director.outside = self._ready
 
     def time(self) -> float:
@@ -144,6 +145,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if director.step >= self._collect_at:
             self._collect_at = director.step + _COLLECT_EVERY
             gc.collect()
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """As asyncio's; but a bug of ours must not be taken for a good end."""
+        if isinstance(context.get("exception"), InternalError) and self.internal_error is None:
+            self.internal_error = context["exception"]
+        super().default_exception_handler(context)
 
     def _write_to_self(self) -> None:
         pass

@@ -1,0 +1,338 @@
+"""The pytest plugin: its fixtures in tests of every kind, its options, and what it says of a failure (B8)."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+PLUGIN = "greenroom.testing.plugin"
+PLAIN = ["-p", "no:cacheprovider"]
+
+HEAD = """
+    import asyncio
+    import pytest
+    from greenroom import Actor, ActorSystem, SystemConfig
+    from greenroom.testing import ManualClock, TestProbe, faults
+"""
+
+RACE = """
+    class Note(Actor):
+        def __init__(self, log):
+            self.log = log
+        def receive(self, message):
+            self.log.append(message)
+
+    async def program(system):
+        log = []
+        for name in "ab":
+            system.spawn(Note, log, name=name).tell(name)
+        await system.settle()
+        if log != ["a", "b"]:
+            raise ValueError("b was first")
+        return log
+"""
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all plugins, have only those that a test names: hypothesis alone takes a second."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+
+def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
+    """Run a file of tests."""
+    pytester.makepyfile(HEAD + text)
+    return pytester.runpytest_inprocess(*PLAIN, "-p", PLUGIN, *options)
+
+
+def run_apart(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
+    """Run a file of tests in a process of its own."""
+    pytester.makepyfile(HEAD + text)
+    return pytester.runpytest_subprocess(*PLAIN, "-p", PLUGIN, *options)
+
+
+# -- actor_system
+
+
+def test_a_plain_test_has_a_system_on_a_thread_of_its_own(pytester: pytest.Pytester) -> None:
+    text = """
+    seen = []
+
+    def test_asks(actor_system):
+        assert actor_system.spawn(lambda ctx, message: message * 2).ask_sync(4) == 8
+        seen.append(actor_system)
+
+    def test_it_has_stopped_since(actor_system):
+        assert seen[0].phase == "stopped"
+        assert seen[0] is not actor_system
+    """
+    run(pytester, text).assert_outcomes(passed=2)
+
+
+def test_an_async_test_has_it_on_its_own_loop_under_anyio(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("anyio")
+    text = """
+    @pytest.fixture
+    def anyio_backend():
+        return "asyncio"
+
+    @pytest.mark.anyio
+    async def test_asks(actor_system):
+        loop = asyncio.get_running_loop()
+        async def which(ctx, message):
+            return asyncio.get_running_loop()
+        assert await actor_system.spawn(which).ask(1) is loop
+
+    class TestInAClass:
+        @pytest.mark.anyio
+        @pytest.mark.parametrize("number", [1, 2])
+        async def test_asks(self, number, actor_system, probe):
+            actor_system.spawn(lambda ctx, message: probe.ref.tell(message + 1)).tell(number)
+            assert await probe.expect(number + 1) == number + 1
+    """
+    run(pytester, text, "-p", "anyio.pytest_plugin").assert_outcomes(passed=3)
+
+
+def test_an_async_test_has_it_on_its_own_loop_under_pytest_asyncio(pytester: pytest.Pytester) -> None:
+    if find_spec("pytest_asyncio") is None:
+        pytest.skip("pytest-asyncio is not installed")
+    text = """
+    async def test_asks(actor_system):
+        loop = asyncio.get_running_loop()
+        async def which(ctx, message):
+            return asyncio.get_running_loop()
+        assert await actor_system.spawn(which).ask(1) is loop
+
+    async def test_probes(actor_system, probe):
+        actor_system.spawn(lambda ctx, message: probe.ref.tell(message)).tell("x")
+        await probe.expect("x")
+
+    async def test_simulates(simulation):
+        async def program(system):
+            await asyncio.sleep(3600)
+            return "done"
+        assert simulation.run(program) == "done"
+        await asyncio.sleep(0)
+    """
+    run_apart(pytester, text, "-p", "pytest_asyncio.plugin", "-o", "asyncio_mode=auto").assert_outcomes(passed=3)
+
+
+def test_a_failing_test_fails_as_itself(pytester: pytest.Pytester) -> None:
+    text = """
+    def test_fails(actor_system):
+        actor_system.spawn(lambda ctx, message: None).tell(1)
+        assert 1 == 2
+    """
+    result = run(pytester, text)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*assert 1 == 2*"])
+
+
+def test_any_parameter_makes_a_name_that_a_system_can_have(pytester: pytest.Pytester) -> None:
+    text = """
+    @pytest.mark.parametrize("name", ["a/b", "a b", "", "*", "\u00e9", "x" * 300])
+    def test_asks(name, actor_system):
+        assert actor_system.spawn(lambda ctx, message: message).ask_sync(name) == name
+    """
+    run(pytester, text).assert_outcomes(passed=6)
+
+
+def test_its_settings_are_a_fixture_to_override(pytester: pytest.Pytester) -> None:
+    text = """
+    @pytest.fixture
+    def actor_config():
+        return SystemConfig(max_actors=7)
+
+    def test_has_them(actor_system):
+        assert actor_system.config.max_actors == 7
+    """
+    run(pytester, text).assert_outcomes(passed=1)
+
+
+def test_a_manual_clock_is_the_clock_of_the_system(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("anyio")
+    text = """
+    @pytest.mark.anyio
+    @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+    async def test_advances(actor_system, manual_clock, probe, anyio_backend):
+        class Timed(Actor):
+            def pre_start(self):
+                self.ctx.send_after(30, probe.ref, "tick")
+            def receive(self, message):
+                pass
+        assert actor_system.clock is manual_clock
+        actor_system.spawn(Timed)
+        await actor_system.settle()
+        await probe.expect_no()
+        await manual_clock.advance(30)
+        await probe.expect("tick")
+    """
+    run(pytester, text, "-p", "anyio.pytest_plugin").assert_outcomes(passed=1)
+
+
+def test_a_probe_in_a_plain_test_is_an_error_that_says_why(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "    def test_probes(probe):\n        pass\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*async def*"])
+
+
+# -- simulation
+
+
+def test_a_simulation_runs_at_a_hundred_seeds_and_returns_what_the_last_did(pytester: pytest.Pytester) -> None:
+    text = """
+    def test_runs(simulation):
+        drawn = []
+        async def program(system):
+            await asyncio.sleep(3600)
+            drawn.append(system.random.random())
+            return drawn[-1]
+        assert simulation.run(program) == drawn[-1]
+        assert len(set(drawn)) == len(drawn) == 100
+    """
+    run(pytester, text).assert_outcomes(passed=1)
+
+
+FAILING = RACE + "\n    def test_order(simulation):\n        simulation.run(program)\n"
+
+
+def test_a_failure_says_the_seed_the_schedule_the_trace_and_how_to_run_it_again(pytester: pytest.Pytester) -> None:
+    result = run(pytester, FAILING)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*ValueError: b was first",
+            "*Failed at seed *: ValueError: b was first",
+            "*The simplest schedule found*",
+            "*step 1: /b runs, before 1 other that waited longer",
+            "*/b handles 'b'",
+            "*Run it again:*test_order*--greenroom-seed=*",
+        ]
+    )
+
+
+def test_the_seed_that_it_says_fails_again_and_in_the_same_words(pytester: pytest.Pytester) -> None:
+    first = run(pytester, FAILING).stdout.str()
+    (seed,) = set(re.findall(r"--greenroom-seed=(\d+)", first))
+    again = pytester.runpytest_inprocess(*PLAIN, "-p", PLUGIN, f"--greenroom-seed={seed}")
+    again.assert_outcomes(failed=1)
+
+    def told(text: str) -> str:
+        return text[text.index("Failed at seed") : text.index("Run it again")]
+
+    assert told(again.stdout.str()) == told(first)
+
+
+def test_a_seed_on_the_command_line_is_the_only_one(pytester: pytest.Pytester) -> None:
+    text = """
+    def test_runs(simulation):
+        assert simulation.seeds == (-3,)
+    """
+    run(pytester, text, "--greenroom-seed=-3").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("given", ["option", "ini"])
+def test_how_many_seeds_can_be_said(pytester: pytest.Pytester, given: str) -> None:
+    text = """
+    def test_runs(simulation):
+        assert len(simulation.seeds) == 7
+    """
+    if given == "ini":
+        pytester.makeini("[pytest]\ngreenroom_runs = 7\n")
+    run(pytester, text, *(["--greenroom-runs=7"] if given == "option" else [])).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("runs", ["0", "-1", "many"])
+def test_no_seeds_at_all_is_an_error(pytester: pytest.Pytester, runs: str) -> None:
+    result = run(pytester, "    def test_runs(simulation):\n        pass\n", f"--greenroom-runs={runs}")
+    assert result.ret != 0
+    assert "--greenroom-runs" in result.stdout.str() + result.stderr.str()
+
+
+def test_checks_schedules_and_faults_can_be_given(pytester: pytest.Pytester) -> None:
+    text = (
+        RACE
+        + """
+    def test_in_turn(simulation):
+        assert simulation.run(program, schedule="fifo") == ["a", "b"]
+
+    def test_checks(simulation):
+        with pytest.raises(AssertionError, match="check"):
+            simulation.run(program, schedule="fifo", check=lambda log: log == [])
+
+    def test_faults(simulation):
+        with pytest.raises(ValueError) as raised:
+            simulation.run(program, schedule="fifo", faults=[faults.crash("a", at=1), faults.slow("b")])
+        assert "crash('a', at=1" in "".join(raised.value.__notes__)
+        assert "slow" not in "".join(raised.value.__notes__)
+    """
+    )
+    run(pytester, text).assert_outcomes(passed=3)
+
+
+def test_a_timeout_is_told_like_any_other_failure(pytester: pytest.Pytester) -> None:
+    text = """
+    def test_times_out(simulation):
+        async def program(system):
+            async def slow(ctx, message):
+                await asyncio.sleep(60)
+            await system.spawn(slow, name="slow").ask(1)
+        simulation.run(program)
+    """
+    result = run(pytester, text)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*AskTimeout*", "*/slow handles 1", "*--greenroom-seed=0"])
+
+
+def test_it_works_beside_xdist(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    text = (
+        FAILING
+        + """
+    @pytest.mark.parametrize("number", range(4))
+    def test_asks(number, actor_system):
+        assert actor_system.spawn(lambda ctx, message: message).ask_sync(number) == number
+
+    def test_fine(simulation):
+        async def program(system):
+            await asyncio.sleep(1)
+        simulation.run(program)
+    """
+    )
+    result = run_apart(pytester, text, "-p", "xdist.plugin", "-n2")
+    result.assert_outcomes(passed=5, failed=1)
+    result.stdout.fnmatch_lines(["*Failed at seed *", "*--greenroom-seed=*"])
+
+
+def test_nothing_happens_to_tests_without_its_fixtures(pytester: pytest.Pytester) -> None:
+    text = """
+    import time
+
+    def test_plain():
+        assert time.time() > 1_000_000_000
+    """
+    run(pytester, text).assert_outcomes(passed=1)
+
+
+def test_its_options_and_fixtures_are_in_the_help(pytester: pytest.Pytester) -> None:
+    shown = pytester.runpytest_inprocess(*PLAIN, "-p", PLUGIN, "--help").stdout.str()
+    assert "--greenroom-seed" in shown
+    assert "--greenroom-runs" in shown
+    fixtures = pytester.runpytest_inprocess(*PLAIN, "-p", PLUGIN, "--fixtures").stdout.str()
+    for name in ("actor_system", "probe", "manual_clock", "simulation"):
+        assert re.search(rf"^{name} -- .*\n    \w", fixtures, re.MULTILINE), name
+
+
+def test_pytest_finds_it_by_itself_where_greenroom_is_installed() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"greenroom": PLUGIN}
