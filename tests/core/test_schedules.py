@@ -82,10 +82,15 @@ def test_pct_lets_the_one_with_the_highest_priority_run_on() -> None:
 
 
 def test_nobody_runs_on_for_ever_while_others_wait() -> None:
-    queue = queue_of(3)
+    queue = queue_of(100)  # more than are looked at
     schedule = Pct(1, 1)
-    ran = {id(queue.at(schedule.choose(step, queue))) for step in range(1, 3 * PATIENCE_STEPS + 10)}
-    assert len(ran) == 3
+    ran: Counter[int] = Counter()
+    for step in range(1, 100 * (PATIENCE_STEPS + 2)):
+        queue.bring_forward(schedule.choose(step, queue))
+        cell = queue.take()
+        ran[cell.id] += 1
+        queue.push(cell)
+    assert len(ran) == 100
 
 
 def test_a_script_says_what_was_written_and_nothing_else() -> None:

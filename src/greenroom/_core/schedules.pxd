@@ -25,9 +25,10 @@ cdef class Pct(Schedule):
     cdef set _changes
     cdef dict _priorities
     cdef double _outside, _lowest
-    cdef long long _last
-    cdef Py_ssize_t _row
-    @cython.locals(position=Py_ssize_t, actor=cython.longlong)
+    cdef long long _last, _head
+    cdef Py_ssize_t _passed
+    cdef bint _has_waited(self, long long head)
+    @cython.locals(position=Py_ssize_t)
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
     @cython.locals(best=Py_ssize_t, position=Py_ssize_t, highest=double, priority=double)
     cdef Py_ssize_t _first(self, RunQueue runq) except -1

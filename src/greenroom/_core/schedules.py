@@ -15,8 +15,8 @@ __all__ = ["Fifo", "Pct", "Schedule", "Scripted", "Shuffled"]
 
 WINDOW = 64
 """How many of the runnable actors are chosen from: what a step costs must not grow with their number."""
-PATIENCE_STEPS = 1000
-"""Steps in a row that one actor has while others wait, whatever its priority: some programs wait for one another."""
+PATIENCE_STEPS = 250
+"""Steps that the first in the queue is passed over at most, whatever its priority: or it might wait for ever."""
 LONGEST = 14
 """Programs of up to 2**14 steps are where `Pct` expects its change points."""
 SHORTEST = 3
@@ -79,7 +79,7 @@ class Pct(Schedule):
     program runs is not known beforehand, so each seed has its own idea of that too.
     """
 
-    __slots__ = ("_changes", "_dice", "_last", "_lowest", "_outside", "_priorities", "_row")
+    __slots__ = ("_changes", "_dice", "_head", "_last", "_lowest", "_outside", "_passed", "_priorities")
 
     def __init__(self, seed: int, depth: int) -> None:
         self._dice = Dice(seed)
@@ -92,21 +92,30 @@ class Pct(Schedule):
         # Below every priority that was drawn, and lower with each change.
         self._lowest = 0.0
         self._last = -1
-        self._row = 0
+        # Who stands first, and for how many steps it did.
+        self._head = -1
+        self._passed = 0
 
     def choose(self, step: int, runq: RunQueue) -> int:
         """The one with the highest priority."""
         position = self._first(runq)
-        actor = _number_of(runq.at(position))
-        self._row = self._row + 1 if actor == self._last else 0
-        if step in self._changes or self._row >= PATIENCE_STEPS:
+        if step in self._changes:
             self._lowest -= 1.0
-            self._priorities[actor] = self._lowest
-            self._row = 0
+            self._priorities[_number_of(runq.at(position))] = self._lowest
             position = self._first(runq)
-            actor = _number_of(runq.at(position))
-        self._last = actor
+        if self._has_waited(_number_of(runq.at(0))):
+            position = 0
+        self._last = _number_of(runq.at(position))
         return position
+
+    def _has_waited(self, head: int) -> bool:
+        """Whether the first in the queue has been passed over often enough."""
+        self._passed = self._passed + 1 if head == self._head else 0
+        self._head = head
+        if self._passed < PATIENCE_STEPS:
+            return False
+        self._passed = 0
+        return True
 
     def _first(self, runq: RunQueue) -> int:
         best = 0

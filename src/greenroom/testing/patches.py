@@ -1,12 +1,15 @@
 """What a simulation puts in the place of the machine's time and chance, while it runs, on its own thread only.
 
-**Patched**: `time.time`, `monotonic`, `perf_counter` and their `_ns` twins, `gmtime`, `localtime` and `ctime` follow the
-virtual clock, and `time.sleep` moves it; `random`'s own functions, `random.Random()` without a seed, `os.urandom`, and so `uuid.uuid4` and `secrets`,
-draw from the seed; asyncio runs on `VirtualLoop`. **Refused**: threads, sockets and processes, wherever they are made,
-and waiting for another thread. **Beyond reach**: `datetime.now()`, `time.strftime` without a time,
-`clock_gettime`, `uuid.uuid1`, `os.getrandom`; functions that a module took by `from time import sleep` before; locks and
-`select` that block; C code that asks the system itself; and the order of sets of texts, which is another in each
-process unless PYTHONHASHSEED is set. Files are read and written as ever.
+**Patched**: `time.time`, `monotonic`, `perf_counter` and their `_ns` twins, `gmtime`, `localtime` and `ctime` follow
+the virtual clock, and `time.sleep` moves it; `random`'s own functions, `random.Random()` without a seed, `os.urandom`,
+and so `uuid.uuid4` and `secrets`, draw from the seed; asyncio runs on `VirtualLoop`.
+
+**Refused**: threads, sockets and processes, wherever they are made, and waiting for another thread.
+
+**Beyond reach**: `datetime.now()`, `time.strftime` without a time, `clock_gettime`, `uuid.uuid1`, `os.getrandom`;
+functions that a module took by `from time import sleep` before; locks and `select` that block; C code that asks the
+system itself; and the order of sets of texts, which is another in each process unless PYTHONHASHSEED is set. Files are
+read and written as ever.
 """
 
 from __future__ import annotations
