@@ -110,9 +110,9 @@ def page(found: dict[str, dict[str, list[str]]]) -> str:
     lines = [
         "# Conformance",
         "",
-        "What Greenroom promises, row by row, and the tests that hold it to that: in both builds, on asyncio, on uvloop, and",
-        "each case at 200 seeds in simulations. `make conformance` writes this page from the ids in the tests; a row without",
-        "a test fails them.",
+        "What Greenroom promises, row by row, and the tests that hold it to that: in both builds, on asyncio, on",
+        "uvloop, and each case at 200 seeds in [simulations](simulation.md). `make conformance` writes this page from",
+        "the ids in the tests; a row without a test fails them.",
         "",
         "| row | what | tests | where |",
         "|---|---|---|---|",

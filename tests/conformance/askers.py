@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import pytest
+
 from greenroom import Actor, ActorRef, ActorSystem, Context, ManualClock, Reply
 
 __all__ = [
@@ -27,8 +29,8 @@ __all__ = [
 T = TypeVar("T")
 Ref = ActorRef[Any, Any]
 
-ON_A_LOOP = ["outside", "handler", "other loop"]
-ANYWHERE = [*ON_A_LOOP, "plain thread"]
+ON_A_LOOP = ["outside", "handler", pytest.param("other loop", marks=pytest.mark.real)]
+ANYWHERE = [*ON_A_LOOP, pytest.param("plain thread", marks=pytest.mark.real)]
 """Where an ask may come from: code on the system's loop, a handler, another thread's loop, a thread without one."""
 
 

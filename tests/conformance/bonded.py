@@ -76,7 +76,7 @@ ENDS: dict[str, Callable[[Ref], None]] = {
 
 def raising(cause: BaseException) -> Callable[[Context], Any]:
     def act(_: Context) -> Any:
-        raise cause
+        raise cause.with_traceback(None)  # or it would grow with every use
 
     return act
 

@@ -7,10 +7,23 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from greenroom import Actor, ActorRef, ActorSystem, Context
 
-__all__ = ["HOLD", "LISTENERS", "AsyncListener", "Holding", "Listener", "run_threads", "run_threads_while_blocked"]
+__all__ = [
+    "FOREIGN",
+    "HOLD",
+    "LISTENERS",
+    "AsyncListener",
+    "Holding",
+    "Listener",
+    "run_threads",
+    "run_threads_while_blocked",
+]
 
+FOREIGN = [False, pytest.param(True, marks=pytest.mark.real)]
+"""Whether something comes from a thread that is not the system's."""
 HOLD = "hold"
 """What a held actor waits on."""
 PATIENCE = 15.0

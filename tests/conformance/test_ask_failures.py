@@ -37,16 +37,16 @@ class Panic(BaseException):
 
 
 def raises(ctx: Context, cause: BaseException) -> Any:
-    raise cause
+    raise cause.with_traceback(None)
 
 
 async def raises_later(ctx: Context, cause: BaseException) -> Any:
     await asyncio.sleep(0)
-    raise cause
+    raise cause.with_traceback(None)
 
 
 async def raises_at_once(ctx: Context, cause: BaseException) -> Any:
-    raise cause
+    raise cause.with_traceback(None)
 
 
 def fails(ctx: Context, cause: BaseException) -> Any:
@@ -135,6 +135,7 @@ def test_an_asker_that_does_not_catch_it_fails_with_the_same(play: Play) -> None
     play(program)
 
 
+@pytest.mark.real
 def test_an_error_that_was_awaited_late_is_not_reported_as_forgotten(play: Play) -> None:
     async def program(system: ActorSystem) -> None:
         reported: list[Any] = []
@@ -205,6 +206,7 @@ async def let_handler_run_out_of_patience(system: ActorSystem, keeper: Ref) -> N
             return type(exc)
 
     assert await system.spawn(receive).ask(None, timeout=None) is TimeoutError
+    await system.settle()
 
 
 async def kill_asker(system: ActorSystem, keeper: Ref) -> None:
@@ -238,7 +240,7 @@ CANCELS = [
     run_out_of_patience,
     let_handler_run_out_of_patience,
     kill_asker,
-    cancel_in_another_thread,
+    pytest.param(cancel_in_another_thread, marks=pytest.mark.real),
 ]
 
 

@@ -44,6 +44,7 @@ def test_a_timeout_ends_the_ask_though_the_actor_is_suspended_and_the_loop_aslee
     play(program)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("way", ["forward", "redirect"])
 @pytest.mark.parametrize("asker", ["coroutine", "actor"])
 def test_an_ask_that_was_handed_to_a_system_on_another_thread_is_answered(play: Play, way: str, asker: str) -> None:
@@ -77,6 +78,7 @@ def test_an_ask_that_was_handed_to_a_system_on_another_thread_is_answered(play: 
         assert_ledger_balanced(other)
 
 
+@pytest.mark.real
 def test_a_failure_on_another_thread_comes_back_too(play: Play) -> None:
     class Broken(Actor[Any, Any]):
         def receive(self, message: Any) -> Any:

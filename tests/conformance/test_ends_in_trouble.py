@@ -186,6 +186,7 @@ def test_whom_the_shutdown_cancels_did_not_fail(play: Play) -> None:  # case 57
     play(program)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("dead", ["the actor", "the system"])
 def test_threads_that_do_not_see_the_end_hold_nobody_up(play: Play, dead: str) -> None:  # J15
     goal = 5_000 if dead == "the actor" else 100  # a full mailbox makes them wait for one another

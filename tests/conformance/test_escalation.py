@@ -135,6 +135,7 @@ def test_a_parent_that_is_resumed_resumes_the_child_with_it(play: Play, kind: An
             refs[2].tell(turn)
         refs[0].tell("queued")
         assert await soon(system, refs[2].ask("last")) == "last"
+        await system.settle()
         assert books[2].heard == [0, 1, 2, "last"]
         assert books[0].heard == ["queued"]
         assert await refs[1].ask("hello") == "hello"
@@ -300,8 +301,9 @@ def test_two_children_that_escalate_at_once_restart_their_parent_no_more_than_tw
         await children[1].ask("hello")
         for child in children:
             child.tell(LookupError("on purpose"))
+        for child in children:
+            await ended(system, child)
         assert await soon(system, parent.ask("hello")) == "hello"
-        assert not any(child.is_alive for child in children)
         assert book.lives == 2, "the second failure is one of a child that is gone with the first incarnation"
         assert_legal(parent.history)
 
@@ -317,6 +319,8 @@ def test_children_that_escalate_in_one_tick_cost_their_parent_one_restart_of_its
         await children[1].ask("hello")
         for child in children:
             child.tell(LookupError("on purpose"))
+        for child in children:
+            await ended(system, child)
         assert await soon(system, parent.ask("hello")) == "hello"
         assert book.lives == 2
 

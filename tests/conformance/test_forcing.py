@@ -22,6 +22,7 @@ from greenroom import (
     SystemConfig,
 )
 from greenroom.testing import TestProbe, assert_ledger_balanced
+from tests.conformance.askers import until
 from tests.conformance.lives import Hooked, HookedAsync, Plain, assert_is_a_life, ended
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ def test_a_shutdown_with_less_time_than_its_actors_forces_them(play: Play) -> No
         ref = system.spawn(Deaf, log, "receive", True, name="deaf", parent=parent)
         asked = ref.ask("hang", timeout=None)
         ref.tell("queued")
-        await parent.ask("hello")
+        await until(lambda: system.ledger(ref).in_hand)
         await system.shutdown(timeout=0.05)
         assert system.phase == "stopped"
         with pytest.raises(ActorTerminated):
@@ -282,6 +283,7 @@ def test_a_shutdown_without_any_time_ends_everybody_all_the_same(play: Play, kin
     assert (system.report.started, system.report.terminated) == (100, 100)
 
 
+@pytest.mark.real
 def test_a_handler_that_is_always_busy_is_forced_too(play: Play) -> None:  # case 57
     async def spin(ctx: Context, message: Any) -> None:
         while True:

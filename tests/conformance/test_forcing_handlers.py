@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import ActorSystem, ActorTerminated, Context, ExitKind, ManualClock
+from tests.conformance.askers import until
 from tests.conformance.lives import HookedAsync, ended
 
 if TYPE_CHECKING:
@@ -80,8 +81,7 @@ def test_a_killed_asker_leaves_a_late_reply_behind(play: Play) -> None:  # case 
             return await slow.ask(lambda _: gate, timeout=None)
 
         asked = asker.ask(ask_and_wait, timeout=None)
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await until(lambda: system.ledger(slow).in_hand)
         asker.kill()
         with pytest.raises(ActorTerminated):
             await asked

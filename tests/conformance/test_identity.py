@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, ManualClock, State, SystemConfig
 from greenroom.errors import RefGone
 from greenroom.testing import TestProbe, assert_ledger_balanced
-from tests.conformance.cast import Listener, run_threads, run_threads_while_blocked
+from tests.conformance.cast import FOREIGN, Listener, run_threads, run_threads_while_blocked
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -39,7 +39,7 @@ async def reused(system: ActorSystem, heard: list[Any]) -> tuple[ActorRef[Any, A
     return old, new
 
 
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("foreign", FOREIGN)
 def test_a_stale_ref_never_reaches_the_new_actor(play: Play, foreign: bool) -> None:  # case 18, J14
     heard: list[Any] = []
 
@@ -78,7 +78,7 @@ ORDERS: list[Callable[[ActorRef[Any, Any]], object]] = [
 ]
 
 
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize("order", ORDERS, ids=["stop", "stop_in_order", "kill", "fail"])
 def test_an_order_to_a_stale_ref_spares_the_new_actor(
     play: Play, order: Callable[[ActorRef[Any, Any]], object], foreign: bool
@@ -98,6 +98,7 @@ def test_an_order_to_a_stale_ref_spares_the_new_actor(
     play(program, max_actors=1)
 
 
+@pytest.mark.real
 def test_what_a_thread_sent_before_the_slot_was_reused_is_not_the_new_actors(play: Play) -> None:  # case 18, J14, J15
     heard: list[Any] = []
 
@@ -277,6 +278,7 @@ def test_a_copied_or_pickled_ref_is_the_same_ref(play: Play, again: Callable[[An
     play(program)
 
 
+@pytest.mark.real
 def test_a_ref_can_be_unpickled_by_another_thread(play: Play) -> None:  # B7
     heard: list[Any] = []
 

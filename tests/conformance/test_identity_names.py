@@ -114,6 +114,7 @@ def test_a_name_that_could_be_mistaken_is_refused(play: Play, name: Any) -> None
     play(program)
 
 
+@pytest.mark.real
 def test_threads_find_actors_too(play: Play) -> None:  # J8
     heard: list[Any] = []
 

@@ -204,6 +204,7 @@ def test_a_name_is_free_before_the_watchers_are_told(play: Play, kind: Any, end:
     play(program)
 
 
+@pytest.mark.real
 def test_of_many_threads_that_want_a_name_one_gets_it(play: Play) -> None:  # case 60
     async def program(system: ActorSystem) -> None:
         barrier = threading.Barrier(5)

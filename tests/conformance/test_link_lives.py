@@ -111,6 +111,7 @@ def test_two_linked_actors_that_fail_at_once_fail_each_with_its_own_cause(play: 
     async def program(system: ActorSystem) -> None:
         log: list[Any] = []
         one, other = system.spawn(Seen, log), system.spawn(Seen, log)
+        await other.started()
         await link(one, other)
         causes = ValueError("one"), ValueError("other")
         one.fail(causes[0])
@@ -229,6 +230,7 @@ def test_a_peer_that_is_killed_or_stopped_while_it_waits_to_restart_has_ended(pl
         await system.settle()
         assert log == []
         peers[0].kill()
+        await peers[0].terminated()
         peers[1].stop()
         await system.settle()
         assert [one.ref for one in log] == peers

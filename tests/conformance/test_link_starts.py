@@ -28,7 +28,7 @@ class Failing(Doer):
             self.ctx.link(other)
             self.ctx.watch(other)
             self.ctx.monitor(other)
-        raise self.cause
+        raise self.cause.with_traceback(None)
 
 
 class FailingLater(Failing):

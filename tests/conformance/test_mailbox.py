@@ -23,7 +23,7 @@ from greenroom import (
 )
 from greenroom.errors import MessageDropped
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.cast import Holding, Listener, run_threads, run_threads_while_blocked
+from tests.conformance.cast import FOREIGN, Holding, Listener, run_threads, run_threads_while_blocked
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -59,7 +59,7 @@ def told_by_a_thread(ref: ActorRef[Any, Any], message: Any, lane: Lane) -> None:
     run_threads_while_blocked(lambda: ref.tell(message, lane=lane))
 
 
-WAYS = [told, told_by_a_thread]
+WAYS = [told, pytest.param(told_by_a_thread, marks=pytest.mark.real)]
 Way = Callable[[ActorRef[Any, Any], Any, Lane], None]
 
 
@@ -91,7 +91,7 @@ def test_a_second_tell_to_a_mailbox_of_one_gives_the_message_back(play: Play, la
     play(program)
 
 
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("foreign", FOREIGN)
 def test_every_way_of_sending_hears_of_a_full_mailbox(play: Play, foreign: bool) -> None:  # case 8
     async def program(system: ActorSystem) -> None:
         held = Holding(system, mailbox=MailboxConfig(capacity=1))
@@ -204,7 +204,7 @@ def test_a_dropping_policy_drops_exactly_one_for_one_too_many(
     play(program)
 
 
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize(("policy", "lost"), [(Overflow.DROP_OLD, 0), (Overflow.DROP_NEW, 3)])
 def test_an_ask_that_is_dropped_fails_at_once(
     play: Play, policy: Overflow, lost: int, foreign: bool
@@ -235,10 +235,13 @@ def test_an_ask_that_is_dropped_fails_at_once(
 
 @pytest.mark.parametrize("policy", [Overflow.DROP_OLD, Overflow.DROP_NEW], ids=str)
 @pytest.mark.parametrize("capacity", [1, 2, 7])
-@pytest.mark.parametrize("way", ["loop", "thread", "both"])
+@pytest.mark.parametrize(
+    "foreign", [0, pytest.param(25, marks=pytest.mark.real), pytest.param(50, marks=pytest.mark.real)]
+)
 def test_a_flood_keeps_the_newest_or_the_oldest(
-    play: Play, policy: Overflow, capacity: int, way: str
+    play: Play, policy: Overflow, capacity: int, foreign: int
 ) -> None:  # case 9
+    """The last of them are a thread's."""
     many = 50
 
     async def program(system: ActorSystem) -> None:
@@ -246,14 +249,14 @@ def test_a_flood_keeps_the_newest_or_the_oldest(
         system.observers.add(watcher)
         held = Holding(system, mailbox=MailboxConfig(capacity=capacity, overflow=policy))
         ref = await held.begin()
-        split = {"loop": many, "thread": 0, "both": many // 2}[way]
 
         def send(first: int, last: int) -> None:
             for n in range(first, last):
                 ref.tell(n)
 
-        send(0, split)
-        run_threads_while_blocked(lambda: send(split, many))
+        send(0, many - foreign)
+        if foreign:
+            run_threads_while_blocked(lambda: send(many - foreign, many))
         heard = await held.end()
         assert heard == (list(range(many))[-capacity:] if policy is Overflow.DROP_OLD else list(range(capacity)))
         dropped = [message for _, message, _ in watcher.dropped]
@@ -294,7 +297,7 @@ def test_a_notice_is_never_what_is_dropped(play: Play) -> None:  # cases 9, 11
     play(program)
 
 
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize(
     ("order", "kind"),
     [
@@ -328,7 +331,7 @@ def test_an_order_is_taken_however_full_the_mailbox_is(
     play(program)
 
 
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize("policy", list(Overflow), ids=str)
 def test_a_notice_is_taken_however_full_the_mailbox_is(play: Play, policy: Overflow, foreign: bool) -> None:  # case 11
     async def program(system: ActorSystem) -> None:
@@ -358,7 +361,7 @@ def test_a_notice_is_taken_however_full_the_mailbox_is(play: Play, policy: Overf
     play(program)
 
 
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("foreign", FOREIGN)
 def test_a_stop_in_order_gets_into_a_full_mailbox(play: Play, foreign: bool) -> None:  # case 11
     async def program(system: ActorSystem) -> None:
         held = Holding(system, mailbox=MailboxConfig(capacity=2))

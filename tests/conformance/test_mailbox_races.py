@@ -15,6 +15,8 @@ from tests.conformance.cast import Holding, Listener, run_threads, run_threads_w
 if TYPE_CHECKING:
     from tests.conftest import Play
 
+pytestmark = pytest.mark.real
+
 
 @pytest.mark.parametrize("lane", [Lane.DATA, Lane.CONTROL], ids=str)
 @pytest.mark.parametrize("policy", list(Overflow), ids=str)

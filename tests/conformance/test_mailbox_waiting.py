@@ -18,6 +18,7 @@ from greenroom import (
 )
 from greenroom.errors import InvalidDelay, SendTimeout
 from greenroom.testing import assert_ledger_balanced
+from tests.conformance.askers import until
 from tests.conformance.cast import LISTENERS, Holding, Listener, run_threads, run_threads_while_blocked
 
 if TYPE_CHECKING:
@@ -96,8 +97,20 @@ def test_nobody_overtakes_those_who_wait(play: Play) -> None:  # case 10
             ref.tell("pushed in")
         with pytest.raises(MailboxFull):
             await ref.ask("pushed in as well")
+        await sending(ref, 3)
+        assert await held.end() == [1, 2, 3]
+
+    play(program)
+
+
+@pytest.mark.real
+def test_no_thread_overtakes_those_who_wait(play: Play) -> None:  # case 10, J15
+    async def program(system: ActorSystem) -> None:
+        held = Holding(system, mailbox=ONE)
+        ref = await held.begin()
+        await sending(ref, 1, 2)
         with pytest.raises(MailboxFull):
-            run_threads_while_blocked(lambda: ref.tell("pushed in from a thread"))
+            run_threads_while_blocked(lambda: ref.tell("pushed in"))
         await sending(ref, 3)
         assert await held.end() == [1, 2, 3]
 
@@ -262,9 +275,11 @@ def test_an_actor_that_waits_for_room_is_the_sender(play: Play) -> None:  # case
         held = Holding(system, mailbox=ONE)
         ref = await held.begin()
         senders = [system.spawn(Sender, ref) for _ in range(5)]
-        asks = [sender.ask(number) for number, sender in enumerate(senders)]
-        while system.ledger().in_hand < 5:  # noqa: ASYNC110 - four of them wait for room
-            await asyncio.sleep(0)
+        asks = [senders[0].ask(0)]
+        assert await asks[0] == "sent 0"
+        for number in range(1, 5):
+            asks.append(senders[number].ask(number))
+            await until(lambda: system.ledger(senders[number]).in_hand)  # noqa: B023 - it waits for room
         await held.end()
         assert [await ask for ask in asks] == [f"sent {n}" for n in range(5)]
         assert held.heard == list(range(5))
@@ -318,6 +333,7 @@ def test_a_hundred_senders_and_a_small_mailbox_lose_nothing(play: Play, listener
     play(program)
 
 
+@pytest.mark.real
 def test_another_threads_loop_can_wait_for_room_too(play: Play) -> None:  # case 10, J15
     async def program(system: ActorSystem) -> None:
         held = Holding(system, mailbox=ONE)
@@ -340,6 +356,7 @@ def test_another_threads_loop_can_wait_for_room_too(play: Play) -> None:  # case
     play(program)
 
 
+@pytest.mark.real
 def test_another_threads_cancelled_send_leaves_nothing_behind(play: Play) -> None:  # case 10, J15
     async def program(system: ActorSystem) -> None:
         held = Holding(system, mailbox=ONE)

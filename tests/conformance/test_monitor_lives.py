@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from collections import Counter
@@ -264,6 +265,7 @@ def test_nothing_is_left_with_the_target_when_its_holders_have_ended(play: Play,
                 ENDS[how](holder)
                 await holder.terminated()
             await system.settle()
+            await asyncio.sleep(0)  # or what woke this task up is in memory still
 
         await come_and_go(3)  # what is made once is made now
         gc.collect()

@@ -11,7 +11,7 @@ import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Lane, MailboxConfig, Overflow
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.cast import LISTENERS, Holding, Listener, run_threads, run_threads_while_blocked
+from tests.conformance.cast import FOREIGN, LISTENERS, Holding, Listener, run_threads, run_threads_while_blocked
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -66,6 +66,7 @@ def test_each_of_64_senders_keeps_its_order(play: Play, listener: type[Actor[Any
     play(program, max_msgs_per_actor=3)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("mailbox", MAILBOXES.values(), ids=MAILBOXES)
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_threads_and_actors_keep_their_order_side_by_side(
@@ -92,6 +93,7 @@ def test_threads_and_actors_keep_their_order_side_by_side(
     play(program)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("mailbox", MAILBOXES.values(), ids=MAILBOXES)
 def test_what_a_thread_sends_while_the_loop_is_busy_keeps_its_order(play: Play, mailbox: MailboxConfig) -> None:  # J15
     heard: list[tuple[int, int]] = []
@@ -131,26 +133,29 @@ def test_every_way_of_sending_stands_in_the_same_line(play: Play, listener: type
     play(program)
 
 
-def test_what_is_sent_while_an_actor_starts_keeps_its_order(play: Play) -> None:  # case 1
+@pytest.mark.parametrize("foreign", FOREIGN)
+def test_what_is_sent_while_an_actor_starts_keeps_its_order(play: Play, foreign: bool) -> None:  # case 1
     heard: list[int] = []
 
     class Slow(Listener):
         async def pre_start(self) -> None:
             self.ctx.self.tell(3)
+            entered.set()
             await gate.wait()
             self.ctx.self.tell(6)
 
-    gate = asyncio.Event()
+    entered, gate = asyncio.Event(), asyncio.Event()
 
     async def program(system: ActorSystem) -> None:
-        gate.clear()
-        heard.clear()
         target = system.spawn(Slow, heard)
         for n in (1, 2):
             target.tell(n)
-        await asyncio.sleep(0)
+        await entered.wait()
         target.tell(4)
-        await run_threads(lambda: target.tell(5))
+        if foreign:
+            await run_threads(lambda: target.tell(5))
+        else:
+            target.tell(5)
         assert heard == []
         gate.set()
         await target.started()
@@ -254,6 +259,7 @@ def test_two_actors_that_send_one_another_never_run_inside_one_another(play: Pla
     play(program)
 
 
+@pytest.mark.real
 def test_a_thread_wakes_a_sleeping_loop(play: Play) -> None:  # J15
     async def program(system: ActorSystem) -> None:
         heard = asyncio.Event()
@@ -274,6 +280,7 @@ def test_a_thread_wakes_a_system_on_a_thread_of_its_own() -> None:  # J15
     assert_ledger_balanced(system)
 
 
+@pytest.mark.real
 def test_a_thread_has_no_name_unless_it_gives_one(play: Play) -> None:  # J8, J15
     async def program(system: ActorSystem) -> None:
         held = Holding(system)

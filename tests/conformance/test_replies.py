@@ -41,7 +41,7 @@ def become(ctx: Context, message: Any) -> str:
 
 def reply_and_raise(ctx: Context) -> Any:
     ctx.reply(1)
-    raise BAD
+    raise BAD.with_traceback(None)
 
 
 def reply(value: Any, result: Any) -> Callable[[Context], Any]:
@@ -377,7 +377,7 @@ def test_a_forwarded_ask_ends_as_if_it_had_been_put_to_the_other(play: Play, lan
                 full.tell("no room", lane=lane)
             ctx.forward(message)
             if message == dead:
-                raise BAD  # no business of the asker any more
+                raise BAD.with_traceback(None)  # no business of the asker any more
             return "ignored"
 
         def ask(ref: Ref, timeout: float | None = None) -> Any:

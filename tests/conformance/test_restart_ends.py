@@ -174,7 +174,7 @@ def test_a_stop_that_is_asked_for_by_the_message_that_fails_wins(play: Play, kin
 
         def stop_and_fail(me: Any) -> None:
             me.ctx.stop()
-            raise BAD
+            raise BAD.with_traceback(None)
 
         ref.tell(stop_and_fail)
         await ended(system, ref)

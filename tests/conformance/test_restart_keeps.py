@@ -223,6 +223,7 @@ def test_a_link_outlives_restarts_and_fires_at_the_end(play: Play) -> None:  # c
     async def program(system: ActorSystem) -> None:
         ref = system.spawn(Phoenix, Book())
         peer = system.spawn(Phoenix, Book(), supervision=Supervision(max_restarts=0))
+        await peer.started()
         await ref.ask(lambda me: me.ctx.link(peer))
         ref.tell(BAD)
         assert await ref.ask(lambda me: me.number) == 2

@@ -160,6 +160,7 @@ def test_the_end_of_a_group_that_waits_costs_no_more_for_each_when_there_are_man
         async def program(system: ActorSystem, many: int = many, clock: ManualClock = clock) -> None:
             waits = slow(60.0, scope=Scope.ONE_FOR_ALL)
             refs: list[Ref] = [system.spawn(Bird, Book(), supervision=waits) for _ in range(many)]
+            await system.settle()
             refs[0].tell(BAD)
             await clock.advance(1.0)
             assert {ref.state for ref in refs} == {State.RESTARTING}
@@ -171,6 +172,7 @@ def test_the_end_of_a_group_that_waits_costs_no_more_for_each_when_there_are_man
     assert each[400] < each[50] * 2, each
 
 
+@pytest.mark.fifo
 @pytest.mark.parametrize("budget", [1, 3])
 def test_siblings_that_fail_one_tick_after_another_start_a_few_times_each(play: Play, budget: int) -> None:  # M7, M20
     many, starts = 60, 0

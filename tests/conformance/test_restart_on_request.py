@@ -11,6 +11,7 @@ from greenroom import ActorSystem, ManualClock, State
 from greenroom.errors import BadArgument
 from greenroom.testing import TestProbe
 from tests.conformance.askers import in_thread
+from tests.conformance.cast import FOREIGN
 from tests.conformance.incarnations import (
     BAD,
     BORN_AGAIN,
@@ -94,7 +95,8 @@ def test_a_restart_acts_after_the_message_in_hand_and_before_what_is_queued(play
     play(program)
 
 
-def test_a_restart_waits_for_a_suspended_handler(play: Play) -> None:  # M2, M6
+@pytest.mark.parametrize("foreign", FOREIGN)
+def test_a_restart_waits_for_a_suspended_handler(play: Play, foreign: bool) -> None:  # M2, M6
     book = Book()
 
     async def program(system: ActorSystem) -> None:
@@ -102,7 +104,10 @@ def test_a_restart_waits_for_a_suspended_handler(play: Play) -> None:  # M2, M6
         ref = system.spawn(AsyncPhoenix, book)
         asked = ref.ask(gate.wait)
         await gate.entered.wait()
-        await in_thread(lambda: ref.restart(BAD))
+        if foreign:
+            await in_thread(lambda: ref.restart(BAD))
+        else:
+            ref.restart(BAD)
         ref.restart()
         await turns()
         assert "pre_restart 1" not in book.log
@@ -144,7 +149,7 @@ def test_a_handler_that_ignores_a_restart_is_broken_off_at_the_deadline(play: Pl
     play(program, clock=clock, stop_timeout=3.0, history=True)
 
 
-@pytest.mark.parametrize("foreign", [False, True], ids=["here", "from a thread"])
+@pytest.mark.parametrize("foreign", FOREIGN)
 def test_a_restart_of_one_that_waits_for_its_backoff_starts_it_at_once(play: Play, foreign: bool) -> None:  # M6
     clock = ManualClock()
     book = Book()
@@ -203,7 +208,8 @@ def test_a_restart_asked_for_in_a_hook_leads_to_a_running_actor(play: Play, hook
         play(program, history=True)
 
 
-def test_an_actor_that_has_ended_is_not_restarted(play: Play) -> None:  # M6
+@pytest.mark.parametrize("foreign", FOREIGN)
+def test_an_actor_that_has_ended_is_not_restarted(play: Play, foreign: bool) -> None:  # M6
     book = Book()
 
     async def program(system: ActorSystem) -> None:
@@ -214,7 +220,8 @@ def test_an_actor_that_has_ended_is_not_restarted(play: Play) -> None:  # M6
         ref.restart()
         await ended(system, ref)
         ref.restart(BAD)
-        await in_thread(ref.restart)
+        if foreign:
+            await in_thread(ref.restart)
         await system.settle()
         assert book.lives == 1
         await probe.expect_terminated(ref)

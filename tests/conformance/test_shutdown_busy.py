@@ -105,6 +105,7 @@ def test_very_many_actors_that_will_not_stop_are_forced_at_the_deadline(play: Pl
     assert (report.started, report.terminated, len(report.forced)) == (actors, actors, actors)
 
 
+@pytest.mark.real
 def test_no_message_goes_missing_when_threads_send_into_a_shutdown(play: Play) -> None:  # M11, B4
     sent: list[int] = []
 

@@ -145,6 +145,7 @@ def test_the_first_cause_is_the_one_that_is_reported(play: Play) -> None:  # M11
     assert caught.value.__cause__ is first
 
 
+@pytest.mark.real
 def test_a_system_may_be_failed_from_another_thread(play: Play) -> None:  # M11, J5
     cause = ValueError("on purpose")
 

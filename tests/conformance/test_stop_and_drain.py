@@ -23,6 +23,7 @@ from greenroom import (
 )
 from greenroom.errors import ConfigError, GreenroomError, MessageDropped
 from greenroom.testing import TestProbe, assert_ledger_balanced
+from tests.conformance.askers import until
 from tests.conformance.lives import HookedAsync, Plain, ended
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ def test_those_who_wait_for_room_are_told_when_there_will_be_none(play: Play, dr
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         ref = system.spawn(Hold, gate, mailbox=MailboxConfig(capacity=1), drain=drain)
         ref.tell("hold")
-        await asyncio.sleep(0)
+        await until(lambda: system.ledger(ref).in_hand)
         ref.tell("queued")
         sending = [asyncio.ensure_future(ref.send(number)) for number in range(3)]
         await asyncio.sleep(0)

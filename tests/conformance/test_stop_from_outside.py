@@ -28,6 +28,7 @@ def end(ref: ActorRef[Any, Any], how: str) -> None:
         getattr(ref, how)()
 
 
+@pytest.mark.real
 @every_kind
 @pytest.mark.parametrize("how", ENDS)
 def test_an_actor_is_ended_from_any_thread(play: Play, kind: Any, how: str) -> None:  # J5
@@ -44,6 +45,7 @@ def test_an_actor_is_ended_from_any_thread(play: Play, kind: Any, how: str) -> N
     play(program)
 
 
+@pytest.mark.real
 @every_kind
 def test_an_actor_that_everybody_ends_at_once_ends_once(play: Play, kind: Any) -> None:  # J5
     async def program(system: ActorSystem) -> None:
@@ -78,6 +80,7 @@ def test_an_actor_that_everybody_ends_at_once_ends_once(play: Play, kind: Any) -
     play(program)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("kind", [Plain, PlainAsync])
 def test_stop_after_queued_from_a_thread_is_in_order_with_what_that_thread_sent(play: Play, kind: Any) -> None:  # J5
     async def program(system: ActorSystem) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, ExitKind
+from tests.conformance.cast import FOREIGN
 from tests.conformance.lives import HookedAsync, Plain, PlainAsync, ended, every_hooked
 
 if TYPE_CHECKING:
@@ -84,18 +85,21 @@ def test_an_actor_may_wait_for_the_end_of_another_in_handlers_and_hooks(play: Pl
     assert seen == [ExitKind.NORMAL] * 3 + ["hello"]
 
 
+@pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize("how", ENDS)
-def test_all_who_wait_for_an_end_are_told(play: Play, how: str) -> None:  # M5, M8
+def test_all_who_wait_for_an_end_are_told(play: Play, how: str, foreign: bool) -> None:  # M5, M8
     async def program(system: ActorSystem) -> None:
         ref = system.spawn(Plain)
-        here = [asyncio.ensure_future(ref.terminated()) for _ in range(3)]
-        threads = [asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(ref.terminated()))) for _ in range(3)]
+        waiting = [asyncio.ensure_future(ref.terminated()) for _ in range(3)]
+        if foreign:
+            waiting += [
+                asyncio.ensure_future(asyncio.to_thread(lambda: asyncio.run(ref.terminated()))) for _ in range(3)
+            ]
         given_up = asyncio.ensure_future(ref.terminated())
         await asyncio.sleep(0)
         given_up.cancel()
         end(ref, how)
-        reasons = [await one for one in [*here, *threads]]
-        assert len(reasons) == 6
+        reasons = [await one for one in waiting]
         assert all(reason == reasons[0] for reason in reasons)
         assert given_up.cancelled()
 

@@ -266,7 +266,7 @@ def test_a_childs_message_is_handled_before_the_notice_of_its_death(play: Play) 
 
             def crash(me: Any, parent: Any = parent) -> None:
                 parent.tell(lambda _: heard.append("m"))
-                raise BAD
+                raise BAD.with_traceback(None)
 
             child.tell(crash)
             child.tell(crash)
@@ -289,7 +289,7 @@ def test_a_stop_of_the_parent_while_a_child_decides_takes_both(play: Play) -> No
 
         async def wait_and_fail(me: Any) -> None:
             await gate.wait()
-            raise BAD
+            raise BAD.with_traceback(None)
 
         child.tell(wait_and_fail)
         await gate.entered.wait()

@@ -255,6 +255,7 @@ def test_no_more_timers_than_the_limit_are_pending(play: Play) -> None:  # J1, J
     play(program, clock=clock, max_timers=3)
 
 
+@pytest.mark.real
 def test_a_timer_belongs_to_its_systems_thread(play: Play) -> None:  # J9, J11
     clock = ManualClock()
     ticks: list[Tick] = []

@@ -22,7 +22,7 @@ from greenroom import (
 )
 from greenroom.errors import InvalidDelay, NoMessage
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.cast import Listener, run_threads
+from tests.conformance.cast import FOREIGN, Listener, run_threads
 from tests.conformance.timekeepers import TIMED, Tick, Timed, Waiting
 
 if TYPE_CHECKING:
@@ -127,9 +127,9 @@ def test_keys_are_each_actors_own(play: Play) -> None:  # J11
     async def program(system: ActorSystem) -> None:
         for number in range(3):
             ref = system.spawn(Timed, ticks)
-            await ref.ask(lambda ctx, n=number: ctx.timers.start("key", 1.0, n))
-        await clock.advance(1.0)
-        assert ticks == [(1.0, 0), (1.0, 1), (1.0, 2)]
+            await ref.ask(lambda ctx, n=number: ctx.timers.start("key", 1.0 + n, n))
+        await clock.advance(3.0)
+        assert ticks == [(1.0, 0), (2.0, 1), (3.0, 2)]
 
     play(program, clock=clock)
 
@@ -207,7 +207,7 @@ def test_a_quiet_actor_is_told_so_again_and_again(play: Play, timed: type[Timed]
 
 
 @pytest.mark.parametrize("lane", Lane, ids=str)
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("foreign", FOREIGN)
 def test_every_message_puts_the_timeout_off(play: Play, lane: Lane, foreign: bool) -> None:  # J11
     clock = ManualClock()
     ticks: list[Tick] = []

@@ -21,6 +21,7 @@ from greenroom import (
 )
 from greenroom.errors import WrongLoop
 from greenroom.testing import TestProbe
+from tests.conformance.askers import until
 from tests.conformance.watchers import BAD, Plain, Ref, Watcher, end
 
 if TYPE_CHECKING:
@@ -209,17 +210,17 @@ PANIC = Panic("worse")
 
 
 def raises(cause: BaseException) -> Any:
-    raise cause
+    raise cause.with_traceback(None)
 
 
 class BadConstructor(Plain):
     def __init__(self) -> None:
-        raise BAD
+        raise BAD.with_traceback(None)
 
 
 class BadStart(Plain):
     async def pre_start(self) -> None:
-        raise BAD
+        raise BAD.with_traceback(None)
 
 
 class BadEnd(Plain):
@@ -272,7 +273,7 @@ def test_what_the_dying_actor_said_comes_before_the_notice(play: Play, kind: typ
         def last_words(ctx: Context, message: Any) -> None:
             for word in range(3):
                 watcher.tell(word)
-            raise BAD
+            raise BAD.with_traceback(None)
 
         target = system.spawn(last_words)
         await watcher.ask(lambda ctx: ctx.watch(target))
@@ -295,7 +296,7 @@ def test_a_notice_needs_no_room(play: Play) -> None:  # case 11
         await watcher.ask((gate, lambda ctx: [ctx.watch(ref) for ref in targets] and None))
         gate.clear()
         first = watcher.ask((gate, lambda ctx: None))
-        await asyncio.sleep(0)
+        await until(lambda: system.ledger(watcher).in_hand)
         second = watcher.ask((gate, lambda ctx: log.append("queued")))
         for target in targets:
             target.stop()

@@ -140,19 +140,19 @@ def test_on_signal_hears_of_the_end_after_its_own_hook(play: Play, kind: type[Do
 
 class Raising(Doer):
     def on_terminated(self, ref: Ref, cause: BaseException | None) -> None:
-        raise BAD
+        raise BAD.with_traceback(None)
 
 
 class AsyncRaising(Doer):
     async def on_terminated(self, ref: Ref, cause: BaseException | None) -> None:
         await asyncio.sleep(0)
-        raise BAD
+        raise BAD.with_traceback(None)
 
 
 class RaisingSignal(Watcher):
     def on_signal(self, signal: Signal) -> None:
         if isinstance(signal, Terminated):
-            raise BAD
+            raise BAD.with_traceback(None)
 
 
 @pytest.mark.parametrize("kind", [Raising, AsyncRaising, RaisingSignal])
@@ -283,7 +283,7 @@ def test_a_childs_end_is_a_signal_to_functions_and_classes(play: Play) -> None:
 def test_a_raising_on_child_terminated_fails_the_parent(play: Play) -> None:  # M3
     class Touchy(Parent):
         def on_child_terminated(self, ref: Ref, cause: BaseException | None) -> None:
-            raise BAD
+            raise BAD.with_traceback(None)
 
     async def program(system: ActorSystem) -> None:
         parent = system.spawn(Touchy)
@@ -329,9 +329,11 @@ def test_neither_side_keeps_the_others_actor_in_memory(play: Play) -> None:  # M
     alive: list[weakref.ref[Any]] = []
 
     async def program(system: ActorSystem) -> None:
-        first, second = system.spawn(Kept), system.spawn(Kept)
-        await first.ask(lambda ctx: ctx.watch(second))
+        first = system.spawn(Kept)
+        await first.started()
+        second = system.spawn(Kept)
         await second.ask(lambda ctx: ctx.watch(first))
+        await first.ask(lambda ctx: ctx.watch(second))
         await end(first)
         await system.settle()
         gc.collect()

@@ -91,7 +91,7 @@ class Stage:
         cause = causes.pop(0) if causes else None
         self.log.append(moment if cause is None else f"{moment}!")
         if cause is not None:
-            raise cause
+            raise cause.with_traceback(None)
 
 
 class Worker(Actor[Any, Any]):
@@ -111,7 +111,7 @@ class Worker(Actor[Any, Any]):
 
     def receive(self, message: Any) -> Any:
         if isinstance(message, BaseException):
-            raise message
+            raise message.with_traceback(None)  # or it would grow with every use
         if message is Behaviors.stopped:
             return message
         if callable(message):

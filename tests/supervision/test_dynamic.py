@@ -296,6 +296,7 @@ def test_each_child_has_a_wait_of_its_own(play: Play) -> None:  # case 44, 42
         refs[0].tell(Boom())
         await clock.advance(1.0)
         refs[0].tell(Boom())
+        await clock.advance(0.0)
         refs[1].tell(Boom())
         await clock.advance(0.0)
         infos = await supervisor.ask(WhichChildren())

@@ -27,6 +27,7 @@ from greenroom import (
 )
 from greenroom.errors import ConfigError, TooManyActors
 from greenroom.testing import TestProbe
+from tests.conformance.askers import until
 from tests.supervision.staff import (
     END,
     AsyncWorker,
@@ -179,6 +180,7 @@ def test_a_child_that_fails_while_its_siblings_are_starting_is_seen_to_afterward
         first = system.actor("/top/a")
         assert first is not None
         first.tell(Boom())
+        await until(lambda: "-a" in stage.log)
         gate.released.set()
         await supervisor.started()
         await system.settle()

@@ -286,7 +286,7 @@ def test_notices_reach_a_supervisor_whose_mailbox_is_full(play: Play) -> None:  
         refs = [await child_of(supervisor, name) for name in "abc"]
         stage.take()
         for ref in refs:
-            ref.tell(Boom())
+            ref.fail(Boom())
         asked = supervisor.ask(CountChildren())
         with pytest.raises(MailboxFull):
             supervisor.tell(CountChildren())

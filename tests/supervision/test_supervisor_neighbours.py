@@ -55,7 +55,7 @@ class Held:
 
     async def __call__(self, _: object) -> None:
         await self.gate.wait()
-        raise self.cause
+        raise self.cause.with_traceback(None)
 
 
 async def employ(system: ActorSystem, over: type, stage: Stage, restart: Restart, **options: Any) -> tuple[Ref, Ref]:
@@ -149,7 +149,7 @@ async def raise_at_its_end(ref: Ref, kind: type[Worker], how: str, cause: BaseEx
 
     def end_and_raise(ctx: Any) -> None:
         getattr(ctx.self, how)()
-        raise cause
+        raise cause.with_traceback(None)
 
     if kind is not Patient:
         ref.tell(end_and_raise)

@@ -229,6 +229,7 @@ def test_a_significant_child_that_ends_while_its_siblings_start(play: Play) -> N
         ref = system.actor("/top/s")
         assert ref is not None
         ref.stop()
+        await ref.terminated()
         gate.released.set()
         assert (await supervisor.terminated()).kind is ExitKind.SHUTDOWN
         assert stage.log == ["+s", "-s", "+c", "-c"]
