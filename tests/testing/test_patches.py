@@ -310,7 +310,9 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "a url": lambda: urllib.request.urlopen("http://localhost:9"),
     "open_connection": lambda: asyncio.open_connection("localhost", 9),
     "start_server": lambda: asyncio.start_server(print, "localhost", 0),
-    "a datagram endpoint": lambda: asyncio.get_running_loop().create_datagram_endpoint(print, ("localhost", 9)),
+    "a datagram endpoint": lambda: asyncio.get_running_loop().create_datagram_endpoint(
+        asyncio.DatagramProtocol, ("localhost", 9)
+    ),
     "an fd": watch_a_pipe,
     "a signal": lambda: asyncio.get_running_loop().add_signal_handler(2, print),
     "another loop": lambda: asyncio.new_event_loop(),

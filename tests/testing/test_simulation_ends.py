@@ -20,7 +20,7 @@ async def idle(system: ActorSystem) -> None:
 
 def test_it_returns_what_the_program_returns() -> None:
     async def program(system: ActorSystem) -> str:
-        answer: str = await system.spawn(lambda ctx, message: message.upper()).ask("done")
+        answer: str = await system.spawn(lambda ctx, message: str(message).upper()).ask("done")
         return answer
 
     assert Simulation().run(program) == "DONE"
