@@ -17,9 +17,7 @@ _LONGEST = 80
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 KINDS = {
-    number: name.lower()
-    for name, number in vars(happenings).items()
-    if isinstance(number, int) and name != "ENTRIES"
+    number: name.lower() for name, number in vars(happenings).items() if isinstance(number, int) and name != "ENTRIES"
 }
 
 
