@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
@@ -17,7 +17,7 @@ from greenroom.testing.machine import ActorMachine
 from greenroom.testing.quiet import quiet
 from greenroom.testing.strategies import fault_lists, schedules, simulations
 
-QUIET = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
+QUIET = settings(database=None, deadline=None)
 
 
 class Listener(Actor[str, None]):
