@@ -142,7 +142,7 @@ def test_a_crash_shows_in_the_trace() -> None:
         (Other, set()),
         (Actor, {"worker-1", "worker-2", "boss"}),
     ],
-    ids=str,
+    ids=lambda value: len(value) if isinstance(value, set) else str(value),
 )
 def test_a_fault_is_for_whom_it_names(who: Any, hit: set[str]) -> None:
     names = ("worker-1", "worker-2", "boss")
