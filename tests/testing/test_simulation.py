@@ -102,7 +102,7 @@ def test_a_message_that_differs_shows_in_the_digest() -> None:
 @pytest.mark.parametrize(
     "message",
     [math.nan, math.inf, -math.inf, (math.nan, 1), "nan", 10**40, object(), {"a": object()}, [1], {"x", "y"}, None],
-    ids=lambda message: f"{type(message).__name__}-{message}"[:12],
+    ids=lambda message: type(message).__name__,
 )
 def test_any_message_leaves_the_digest_repeatable(message: object) -> None:
     made = type(message)
