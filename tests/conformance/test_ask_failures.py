@@ -50,7 +50,7 @@ async def raises_at_once(ctx: Context, cause: BaseException) -> Any:
 
 
 def fails(ctx: Context, cause: BaseException) -> Any:
-    return Behaviors.failed(cause)
+    return Behaviors.failed(cause.with_traceback(None))
 
 
 HANDLERS = pytest.mark.parametrize("handler", [raises, raises_later, raises_at_once, fails])

@@ -89,7 +89,7 @@ def test_resume_keeps_state_and_mailbox_and_loses_only_the_failed_message(
             if how == "fail":
                 ref.fail(BAD)
             else:
-                ref.tell(BAD if how == "raise" else lambda _: Behaviors.failed(BAD))
+                ref.tell(BAD if how == "raise" else lambda _: Behaviors.failed(BAD.with_traceback(None)))
             ref.tell(turn)
             ref.tell(turn + 0.5)
         await clock.advance(0.0)
