@@ -49,15 +49,21 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
 
+def _prepare(pytester: pytest.Pytester, text: str) -> None:
+    pytester.makepyfile(HEAD + text)
+    if not list(pytester.path.glob("*.ini")):
+        pytester.makeini("[pytest]")  # or it would find ours, above
+
+
 def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
     """Run a file of tests."""
-    pytester.makepyfile(HEAD + text)
+    _prepare(pytester, text)
     return pytester.runpytest_inprocess(*PLAIN, "-p", PLUGIN, *options)
 
 
 def run_apart(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
     """Run a file of tests in a process of its own."""
-    pytester.makepyfile(HEAD + text)
+    _prepare(pytester, text)
     return pytester.runpytest_subprocess(*PLAIN, "-p", PLUGIN, *options)
 
 
@@ -124,7 +130,16 @@ def test_an_async_test_has_it_on_its_own_loop_under_pytest_asyncio(pytester: pyt
         assert simulation.run(program) == "done"
         await asyncio.sleep(0)
     """
-    run_apart(pytester, text, "-p", "pytest_asyncio.plugin", "-o", "asyncio_mode=auto").assert_outcomes(passed=3)
+    run_apart(
+        pytester,
+        text,
+        "-p",
+        "pytest_asyncio.plugin",
+        "-o",
+        "asyncio_mode=auto",
+        "-o",
+        "asyncio_default_fixture_loop_scope=function",
+    ).assert_outcomes(passed=3)
 
 
 def test_a_failing_test_fails_as_itself(pytester: pytest.Pytester) -> None:
