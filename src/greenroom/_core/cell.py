@@ -140,7 +140,7 @@ class Cell(Mailbox):
         if sender is None:
             sender = runq.speaker
         if lane is not _DATA or self.count + self.reserved >= self.limit:
-            self.loop.door.admit(self, message, sender, lane)
+            runq.admission.admit(self, message, sender, lane)
             return
         while self.count * 2 > self.mask:
             self.grow()
@@ -170,7 +170,7 @@ class Cell(Mailbox):
         if self.is_foreign():
             self.runq.inbound.offer(self, message, slip, lane)
         else:
-            self.loop.door.admit(self, message, slip, lane)
+            self.runq.admission.admit(self, message, slip, lane)
 
     def notify(self, notice: object) -> None:
         """Queue a notice with the data lane, from any thread. A closed cell takes none."""

@@ -1,5 +1,7 @@
 import cython
+from cpython.ref cimport PyObject
 from greenroom._core.cell cimport Cell
+from greenroom._core.ring cimport greenroom_put
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.schedules cimport Schedule
 from greenroom._core.slip cimport Slip
@@ -10,6 +12,11 @@ from greenroom._core.virtualclock cimport VirtualClock
 cdef int TOLD, ASKED, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST
 cdef unsigned long long PRIME, ALL_BITS
 cdef object crc32
+cdef tuple _BLANK
+cdef bint COMPILED
+
+cdef inline void put_entry(list log, Py_ssize_t place, object value) noexcept:
+    greenroom_put(<PyObject *>log, place, value)
 
 @cython.final
 cdef class Director:
@@ -21,8 +28,8 @@ cdef class Director:
     cdef public dict choices
     cdef readonly Py_ssize_t keep
     cdef readonly list loops
-    cdef list _recent, _before
-    cdef Py_ssize_t _room
+    cdef list _log
+    cdef Py_ssize_t _place, _end
     cdef object _number, _moment
     cdef readonly unsigned long long fingerprint
     cdef dict _names
@@ -41,7 +48,7 @@ cdef class Director:
     @cython.locals(slip=Slip)
     cpdef object handle(self, Cell cell, object message, object sender)
     cpdef answers(self, Cell cell, bint well, object value, object asker)
-    @cython.locals(number=cython.ulonglong, mark=cython.ulonglong, log=list)
+    @cython.locals(number=cython.ulonglong, mark=cython.ulonglong, log=list, place=Py_ssize_t)
     cpdef note(self, int kind, Cell cell, object what, object whom)
     @cython.locals(mark=cython.ulonglong)
     cpdef time_moved(self)

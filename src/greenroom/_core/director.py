@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """Who directs the loops of a simulation: has every choice made by a schedule, and writes down what happens.
 
 A loop that is made on a thread where a simulation runs gets its director; every other loop has none, and pays for that
@@ -5,7 +6,7 @@ with a look at a field where the way of a message is not the quick one anyway. I
 shut (`Mailbox.limit` is 0, and every visit looks), so the director sees each message as it is sent and as it is taken.
 
 **The log** is flat, six entries for each event, so that no object is made for one; events are made of it when somebody
-reads. It is kept in two halves, the older of which is forgotten when the newer is full. **The fingerprint** covers all
+reads. When it is as long as it may be, each new event takes the place of the oldest. **The fingerprint** covers all
 events, forgotten or not: two runs with the same one did the same things in the same order.
 """
 
@@ -15,8 +16,9 @@ from _thread import get_ident
 from typing import Any
 from zlib import crc32
 
+from greenroom._core.build import COMPILED
 from greenroom._core.cell import Cell
-from greenroom._core.happenings import ANSWERED, ASKED, REFUSED, TAKEN, TICKED, TOLD
+from greenroom._core.happenings import ANSWERED, ASKED, ENTRIES, REFUSED, TAKEN, TICKED, TOLD
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.schedules import Schedule
 from greenroom._core.slip import Slip
@@ -29,6 +31,7 @@ __all__ = ["Director", "directing", "director_here"]
 PRIME = 0x9E3779B97F4A7C15
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _DEEPEST = 3
+_BLANK = (None,) * ENTRIES
 
 directing: dict[int, Director] = {}
 """The director of the simulation that runs on a thread, by the thread's number."""
@@ -43,12 +46,12 @@ class Director:
     """Decides and records for all loops of one simulation. `faults`, when set, comes between."""
 
     __slots__ = (
-        "_before",
+        "_end",
+        "_log",
         "_moment",
         "_names",
         "_number",
-        "_recent",
-        "_room",
+        "_place",
         "choices",
         "clock",
         "faults",
@@ -80,11 +83,12 @@ class Director:
         # What the schedule does otherwise than the real loop, if somebody wants to know: step to position, budget and
         # pause, as `Scripted` takes it.
         self.choices: dict[int, tuple[int, int, int]] | None = None
-        # How many events are kept at least; none are if 0.
+        # How many events are kept.
         self.keep = keep
-        self._recent: list[Any] = []
-        self._before: list[Any] = []
-        self._room = keep
+        self._log: list[Any] = []
+        # Where the next event is written: behind the last, or in the place of the oldest.
+        self._place = 0
+        self._end = keep * ENTRIES
         # The step and the time as objects: made once for all events that have the same.
         self._number: Any = 0
         self._moment: Any = 0.0
@@ -184,23 +188,28 @@ class Director:
         self.fingerprint = mark ^ (mark >> 29)
         if self.keep == 0:
             return
-        log = self._recent
-        log.append(kind)
-        log.append(self._number)
-        log.append(self._moment)
-        log.append(cell)
-        log.append(what)
-        log.append(whom)
-        self._room -= 1
-        if self._room == 0:
-            self._room = self.keep
-            self._before = log
-            self._recent = []
+        log = self._log
+        place = self._place
+        self._place = place + ENTRIES
+        if self._place == self._end:
+            self._place = 0
+        if place == len(log):
+            log.extend(_BLANK)
+        # What is forgotten for this may have a finalizer, which sends: its event has the next place.
+        if COMPILED:
+            put_entry(log, place, kind)
+            put_entry(log, place + 1, self._number)
+            put_entry(log, place + 2, self._moment)
+            put_entry(log, place + 3, cell)
+            put_entry(log, place + 4, what)
+            put_entry(log, place + 5, whom)
+        else:
+            log[place : place + ENTRIES] = kind, self._number, self._moment, cell, what, whom
 
     @property
     def log(self) -> list[Any]:
-        """The events that are kept."""
-        return self._before + self._recent
+        """The events that are kept, the oldest first."""
+        return self._log[self._place :] + self._log[: self._place]
 
     def time_moved(self) -> None:
         """The clock has moved: part of what happened."""

@@ -1,6 +1,7 @@
 import cython
 from greenroom._core.cell cimport Cell, Tally
 from greenroom._core.director cimport Director
+from greenroom._core.runqueue cimport Admission
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.slip cimport Slip
 
@@ -13,13 +14,12 @@ cdef class Waiter:
     cdef readonly object message, sender, lane, finish
 
 @cython.final
-cdef class Door:
+cdef class Door(Admission):
     cdef public object host, inbound
     cdef readonly Director director
     cdef readonly Hooks hooks
     cdef readonly Tally totals
     cdef dict _line
-    cpdef admit(self, Cell cell, object message, object sender, object lane)
     cpdef decide(self, Cell cell, object message, object sender, object lane)
     cdef _admit_by_key(self, Cell cell, object message, object sender)
     @cython.locals(tally=Tally)

@@ -17,6 +17,7 @@ from typing import Any
 from greenroom._core.alerts import ROOM
 from greenroom._core.cell import Cell, Tally
 from greenroom._core.director import Director
+from greenroom._core.runqueue import Admission
 from greenroom._core.slip import NOTICE, Slip
 from greenroom.errors import MailboxFull, in_words
 from greenroom.lanes import Lane, Overflow, as_lane
@@ -46,7 +47,7 @@ class Waiter:
         self.finish = finish
 
 
-class Door:
+class Door(Admission):
     """Admission to the mailboxes of one loop, and the account of those who were not let in."""
 
     __slots__ = ("_line", "director", "hooks", "host", "inbound", "totals")
@@ -61,7 +62,7 @@ class Door:
         # Invariant: ROOM in cell.alert iff a key with that cell is in here
         self._line: dict[tuple[Cell, Lane], deque[Waiter]] = {}
 
-    def admit(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+    def admit(self, cell: Any, message: object, sender: object, lane: Any) -> None:
         """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
         if type(lane) is not Lane:
             lane = as_lane(lane)
@@ -124,20 +125,22 @@ class Door:
 
     def _is_full(self, cell: Cell, lane: Lane) -> bool:
         if lane is _DATA:
-            return cell.depth(lane) + cell.reserved >= cell.capacity
+            return cell.depth(DATA) + cell.reserved >= cell.capacity
         promised: int = self.inbound.reserved(cell, lane)
         return cell.depth(lane) + promised >= cell.config.room(lane)
 
     def _let_in(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        cell.enqueue(lane, message, sender)
-        if lane is not _DATA:
+        if lane is _DATA:
+            cell.enqueue(DATA, message, sender)
+        else:
+            cell.enqueue(lane, message, sender)
             tally = cell.count_aside()
             tally.sent_aside += 1
             self.totals.sent_aside += 1
-        elif cell.ended:
-            # Its key, or a comparison of keys, has ended the actor meanwhile, and what it was sent is counted.
-            self.totals.sent_aside += 1
         if cell.ended:
+            # Its key, or a comparison of keys, has ended the actor meanwhile, and what it was sent is counted.
+            if lane is _DATA:
+                self.totals.sent_aside += 1
             self.clear(cell, "stopped")
         else:
             cell.make_runnable()

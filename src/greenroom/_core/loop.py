@@ -80,6 +80,7 @@ class Loop:
         self.door = Door(self.host, self.hooks, self.director)
         self.inbound = Inbound(self.door)
         self.door.inbound = self.runq.inbound = self.inbound
+        self.runq.admission = self.door
         self.visits = Visits(
             self.runq, self.door, self.pace, self.limits.max_msgs_per_actor, self.limits.max_actors_per_tick
         )

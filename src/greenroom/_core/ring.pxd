@@ -47,5 +47,5 @@ cdef class Ring:
 cdef inline object take_slot(Ring ring, Py_ssize_t index):
     return greenroom_take(<PyObject *>ring.buf, index)
 
-cdef inline void put_slot(Ring ring, Py_ssize_t index, object value):
+cdef inline void put_slot(Ring ring, Py_ssize_t index, object value) noexcept:
     greenroom_put(<PyObject *>ring.buf, index, value)

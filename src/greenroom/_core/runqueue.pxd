@@ -4,12 +4,16 @@ from greenroom._core.ring cimport greenroom_put, greenroom_take
 
 cdef bint COMPILED
 
+cdef class Admission:
+    cpdef admit(self, object cell, object message, object sender, object lane)
+
 @cython.final
 cdef class RunQueue:
     cdef readonly unsigned long thread
     cdef list buf
     cdef readonly Py_ssize_t mask, head, count
     cdef public object speaker, rouse, inbound
+    cdef public Admission admission
     cdef public bint asleep
     cpdef int push(self, object cell) except -1
     cpdef wake(self)
@@ -23,5 +27,5 @@ cdef class RunQueue:
 cdef inline object take_cell(RunQueue runq, Py_ssize_t index):
     return greenroom_take(<PyObject *>runq.buf, index)
 
-cdef inline void put_cell(RunQueue runq, Py_ssize_t index, object cell):
+cdef inline void put_cell(RunQueue runq, Py_ssize_t index, object cell) noexcept:
     greenroom_put(<PyObject *>runq.buf, index, cell)

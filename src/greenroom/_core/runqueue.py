@@ -12,15 +12,25 @@ from typing import Any
 
 from greenroom._core.build import COMPILED
 
-__all__ = ["RunQueue"]
+__all__ = ["Admission", "RunQueue"]
 
 _FIRST_SIZE = 16
+
+
+class Admission:
+    """Who lets messages in. `Door` is one; a cell, which a door knows, cannot know it but as this."""
+
+    __slots__ = ()
+
+    def admit(self, cell: Any, message: object, sender: object, lane: Any) -> None:
+        """Let a message in, or do what the mailbox's policy says."""
+        raise NotImplementedError
 
 
 class RunQueue:
     """A FIFO of cells. `bring_forward` is the one point where a simulation decides otherwise."""
 
-    __slots__ = ("asleep", "buf", "count", "head", "inbound", "mask", "rouse", "speaker", "thread")
+    __slots__ = ("admission", "asleep", "buf", "count", "head", "inbound", "mask", "rouse", "speaker", "thread")
 
     def __init__(self, thread: int) -> None:
         self.thread = thread
@@ -34,6 +44,8 @@ class RunQueue:
         # Invariant: asleep iff a poller is attached, no tick runs and none is due without further cause
         self.asleep = False
         self.rouse: Callable[[], object] | None = None
+        # Where messages go that cannot simply walk in: from this thread, and from others.
+        self.admission: Any = None
         self.inbound: Any = None
 
     def push(self, cell: Any) -> None:

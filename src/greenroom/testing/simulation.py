@@ -58,7 +58,7 @@ class Simulation:
     `schedule` is `"random"` (any runnable actor, for any number of messages), `"pct"` (priorities that change at a few
     moments: finds rare orders sooner), `"fifo"` (what the real loop does), or a `Script`. `faults` are those of
     `greenroom.testing.faults`. `config` is the system's; its clock and seed are the simulation's, unless it has its
-    own. `keep` is how many events the trace has at least, if there are as many.
+    own. `keep` is how many events the trace has: the last ones, if there are more.
     """
 
     def __init__(
