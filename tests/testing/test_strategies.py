@@ -13,8 +13,8 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from greenroom import Actor, ActorRef, ActorSystem
 from greenroom.errors import ConfigError
 from greenroom.testing import Simulation, faults
+from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.machine import ActorMachine
-from greenroom.testing.quiet import quiet
 from greenroom.testing.strategies import fault_lists, schedules, simulations
 
 QUIET = settings(database=None, deadline=None)

@@ -2,16 +2,16 @@
 
 from greenroom.clock import ManualClock
 from greenroom.testing import faults
-from greenroom.testing.events import Event
-from greenroom.testing.exploring import Failure, Report, explore
-from greenroom.testing.harness import ActorHarness
-from greenroom.testing.leaks import Leak, LeaksFound, detect_leaks
-from greenroom.testing.ledgers import assert_ledger_balanced
-from greenroom.testing.lifecycles import HookCall, HookLog, assert_ended, assert_states
-from greenroom.testing.logs import CapturedLogs, capture_logs
-from greenroom.testing.probe import TestProbe
-from greenroom.testing.simulation import Simulation
-from greenroom.testing.trace import Trace
+from greenroom.testing.checks.leaks import Leak, LeaksFound, detect_leaks
+from greenroom.testing.checks.ledgers import assert_ledger_balanced
+from greenroom.testing.checks.lifecycles import HookCall, HookLog, assert_ended, assert_states
+from greenroom.testing.checks.logs import CapturedLogs, capture_logs
+from greenroom.testing.exploring.exploration import Failure, Report, explore
+from greenroom.testing.harness.harness import ActorHarness
+from greenroom.testing.probing.probe import TestProbe
+from greenroom.testing.simulating.simulation import Simulation
+from greenroom.testing.tracing.events import Event
+from greenroom.testing.tracing.trace import Trace
 
 __all__ = [
     "ActorHarness",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom.errors import AlreadyReplied, BadArgument, in_words
 from greenroom.lanes import Lane
 from greenroom.records import Record
-from greenroom.testing.matching import shown
+from greenroom.testing.probing.matching import shown
 
 if TYPE_CHECKING:
     from greenroom._core.timers import Timer

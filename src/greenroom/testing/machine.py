@@ -18,14 +18,14 @@ from greenroom._core.schedules import Scripted
 from greenroom._core.virtualclock import VirtualClock
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
+from greenroom.testing.checks.ledgers import assert_ledger_balanced
 from greenroom.testing.faults import Fault, Shutdown, Stop
-from greenroom.testing.injection import Injector
-from greenroom.testing.ledgers import assert_ledger_balanced
-from greenroom.testing.session import Session
-from greenroom.testing.simulation import Script
-from greenroom.testing.stage import Stage
+from greenroom.testing.simulating.injection import Injector
+from greenroom.testing.simulating.session import Session
+from greenroom.testing.simulating.simulation import Script
+from greenroom.testing.simulating.stage import Stage
 from greenroom.testing.strategies import TraceNote, fault_lists, schedules
-from greenroom.testing.trace import Trace
+from greenroom.testing.tracing.trace import Trace
 
 __all__ = ["ActorMachine"]
 

@@ -17,12 +17,12 @@ import pytest
 from greenroom.clock import ManualClock
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
-from greenroom.testing.exploring import describe
+from greenroom.testing.checks.ledgers import assert_ledger_balanced
+from greenroom.testing.exploring.exploration import describe
+from greenroom.testing.exploring.trial import Check, Trial
 from greenroom.testing.faults import Fault
-from greenroom.testing.ledgers import assert_ledger_balanced
-from greenroom.testing.probe import TestProbe
-from greenroom.testing.simulation import Script
-from greenroom.testing.trial import Check, Trial
+from greenroom.testing.probing.probe import TestProbe
+from greenroom.testing.simulating.simulation import Script
 
 __all__ = ["Simulations"]
 

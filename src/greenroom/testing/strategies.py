@@ -24,8 +24,8 @@ from hypothesis.strategies import SearchStrategy
 from greenroom.errors import ConfigError
 from greenroom.system.config import SystemConfig
 from greenroom.testing.faults import Fault, Stop
-from greenroom.testing.simulation import Program, Simulation
-from greenroom.testing.trace import Trace
+from greenroom.testing.simulating.simulation import Program, Simulation
+from greenroom.testing.tracing.trace import Trace
 
 __all__ = ["TraceNote", "fault_lists", "schedules", "simulations"]
 

@@ -1,0 +1,154 @@
+"""`explore`: the same program at many seeds, on all cores, until one fails."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from greenroom.errors import ConfigError
+from greenroom.records import Record
+from greenroom.system.config import SystemConfig
+from greenroom.testing.exploring.crew import Crew, RunHung, WorkerLost
+from greenroom.testing.exploring.quiet import quiet
+from greenroom.testing.exploring.shrinking import Shrunk, shrink
+from greenroom.testing.exploring.trial import Check, Trial
+from greenroom.testing.faults import Fault
+from greenroom.testing.simulating.simulation import Program, Script
+from greenroom.testing.tracing.trace import Trace
+
+__all__ = ["Failure", "Report", "describe", "explore"]
+
+_KEEP = 100_000
+_SHOWN = 60
+"""Events that a report shows."""
+
+
+class Failure:
+    """A seed at which the program failed.
+
+    `Simulation(seed=failure.seed, ...)`, with the schedule and faults that were explored, fails with `error` again, and
+    `trace` is what happens. `shortest` is the simplest run found that fails in the same way.
+    """
+
+    def __init__(self, seed: int, error: BaseException, trace: Trace, shortest: Shrunk | None) -> None:
+        self.seed = seed
+        self.error = error
+        self.trace = trace
+        self.shortest = shortest
+
+    def __repr__(self) -> str:
+        return f"<Failure at seed {self.seed}: {type(self.error).__name__}: {self.error}>"
+
+    def __str__(self) -> str:
+        lines = [f"Failed at seed {self.seed}: {type(self.error).__name__}: {self.error}", ""]
+        trace = self.trace
+        if self.shortest is not None:
+            trace = self.shortest.trace
+            lines += ["The simplest schedule found that fails like this:", _indented(self.shortest.explain())]
+            if self.shortest.faults:
+                lines += ["with", _indented("\n".join(map(repr, self.shortest.faults)))]
+            lines += ["", f"What happens then ({trace.steps} steps, {trace.seconds:g} s of virtual time):"]
+        drawing = ["", "The same as a diagram, in Mermaid's language:", _indented(trace.mermaid(_SHOWN))]
+        return "\n".join([*lines, trace.tail(_SHOWN), *(drawing if len(trace) else ())])
+
+
+class Report(Record):
+    """What `explore` found: `failure` is None if every run ended well."""
+
+    __slots__ = ("runs", "seconds", "failure", "call")  # noqa: RUF023 - in the order of the arguments
+
+    runs: int
+    seconds: float
+    failure: Failure | None
+    call: str
+
+    def __init__(self, runs: int, seconds: float, failure: Failure | None, call: str = "") -> None:
+        self._set(runs, seconds, failure, call)
+
+    def __str__(self) -> str:
+        if self.failure is None:
+            return f"{self.runs} runs, none failed, {self.seconds:.1f} s"
+        replay = f"Run it again:  Simulation(seed={self.failure.seed}{self.call}).run(program)"
+        return f"{self.failure}\n\n{replay}\n({self.runs} runs, {self.seconds:.1f} s)"
+
+    def raise_failure(self) -> None:
+        """Raise what the failing run raised, if one did."""
+        if self.failure is not None:
+            raise self.failure.error
+
+
+def explore(
+    program: Program[Any],
+    *,
+    runs: int = 1000,
+    check: Check | None = None,
+    schedule: str | Script = "random",
+    faults: Iterable[Fault] = (),
+    config: SystemConfig | None = None,
+    first_seed: int = 0,
+    max_steps: int = 1_000_000,
+    workers: int | None = None,
+    shrinks: bool = True,
+    patience: float = 60.0,
+    output: TextIO | None = sys.stderr,
+) -> Report:
+    """Run `program(system)` at `runs` seeds and stop at the first that fails; the report.
+
+    A run fails when the program raises, when its ledger does not balance, or when `check` of what it returned raises or
+    returns False. The failing run of the lowest seed is then simplified and described, on `output` too (None for
+    nowhere). There it also says how far it is. `workers` processes share the work, as many as there are cores unless
+    given (0 for this process alone); one that comes to no end for `patience` seconds is ended, and its seed has failed.
+    """
+    _require("runs", runs, 1)
+    _require("first_seed", first_seed, 0)
+    if workers is not None:
+        _require("workers", workers, 0)
+    _require_seconds("patience", patience)
+    if check is not None and not callable(check):
+        raise ConfigError("check", check, "must be a function of what the program returns")
+    trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
+    began = time.monotonic()
+    crew = Crew(trial, range(first_seed, first_seed + runs), workers, patience, output)
+    failure = None
+    with quiet():
+        found = crew.work()
+        if found is not None:
+            seed, error = found
+            failure = describe(trial, seed, error, shrinks)
+    report = Report(crew.done, time.monotonic() - began, failure, _call(schedule, trial.faults))
+    if failure is not None and output is not None:
+        print(report, file=output, flush=True)
+    return report
+
+
+def describe(trial: Trial, seed: int, told: BaseException, shrinks: bool = True) -> Failure:
+    """Run a failing seed again, with everything written down, and simplify it."""
+    simulation = trial.simulation(seed, _KEEP)
+    if isinstance(told, RunHung | WorkerLost):  # as it would here
+        return Failure(seed, told, Trace.empty(), None)
+    error = trial.error_of(simulation)
+    if error is None:
+        return Failure(seed, told, simulation.trace, None)
+    shortest = shrink(trial, seed, error) if shrinks else None
+    return Failure(seed, error, simulation.trace, shortest)
+
+
+def _call(schedule: str | Script, faults: tuple[Fault, ...]) -> str:
+    said = "" if schedule == "random" else f", schedule={schedule!r}"
+    return said + (f", faults={list(faults)!r}" if faults else "")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _require_seconds(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ConfigError(name, value, "must be a number of seconds")
+
+
+def _require(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(name, value, f"must be a whole number, {least} or more")

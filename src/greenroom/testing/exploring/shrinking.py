@@ -1,0 +1,175 @@
+"""Finds a simpler run that fails in the same way.
+
+A schedule is written down as what it does otherwise than first come first served. Most of that has nothing to do with
+the failure, so we leave parts out and look whether it fails all the same: the faults first, then the end of the
+schedule, then chunks of it from large to single steps, and last of all we make what is left smaller.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from greenroom.records import Record
+from greenroom.testing.exploring.trial import Trial, is_alike
+from greenroom.testing.faults import Fault
+from greenroom.testing.tracing.trace import Trace
+
+__all__ = ["Shrunk", "shrink"]
+
+Choices = dict[int, tuple[int, int, int]]
+
+_KEEP = 100_000
+
+
+class Shrunk(Record):
+    """The simplest run found: `Simulation(seed, schedule=script, faults=faults)` fails as `error` says."""
+
+    __slots__ = ("seed", "script", "faults", "error", "trace", "runs")  # noqa: RUF023 - in the order of the arguments
+
+    seed: int
+    script: Choices
+    faults: tuple[Fault, ...]
+    error: BaseException
+    trace: Trace
+    runs: int
+
+    def __init__(
+        self, seed: int, script: Choices, faults: tuple[Fault, ...], error: BaseException, trace: Trace, runs: int
+    ) -> None:
+        self._set(seed, script, faults, error, trace, runs)
+
+    def explain(self) -> str:
+        """The schedule in words."""
+        if not self.script:
+            return "first come, first served"
+        at_step = {event.step: event.actor for event in reversed(list(self.trace))}
+        return "\n".join(_in_words(step, *choice, at_step.get(step)) for step, choice in sorted(self.script.items()))
+
+
+def _in_words(step: int, position: int, budget: int, pause: int, actor: str | None) -> str:
+    who = actor or "an actor"
+    parts = []
+    if position:
+        parts.append(f"{who} runs, before {position} other{'s' if position > 1 else ''} that waited longer")
+    if budget:
+        parts.append(f"{'' if position else who + ' '}handles at most {budget} message{'s' if budget > 1 else ''}")
+    if pause:
+        parts.append("code outside the actors has its turn next")
+    return f"step {step}: {', and '.join(parts)}"
+
+
+def shrink(trial: Trial, seed: int, error: BaseException, *, max_runs: int = 1000, seconds: float = 20.0) -> Shrunk:
+    """A run of `trial` that fails as `seed` does, with `error`, and is as simple as could be found in that time."""
+    return _Shrinking(trial, seed, error, max_runs, seconds).run()
+
+
+class _Shrinking:
+    """What is known so far of one failure."""
+
+    def __init__(self, trial: Trial, seed: int, error: BaseException, max_runs: int, seconds: float) -> None:
+        self._trial = trial
+        self._seed = seed
+        self._wanted = error
+        self._left = max_runs
+        self._until = time.monotonic() + seconds
+        self._runs = 0
+        self._choices, self._faults = self._written_down()
+
+    def _written_down(self) -> tuple[Choices, tuple[Fault, ...]]:
+        """The choices and the faults of the failing run, each with its own seed."""
+        simulation = self._trial.simulation(self._seed, 0)
+        simulation.write_choices()
+        self._trial.error_of(simulation)
+        return simulation.choices, simulation.drawn_faults
+
+    def run(self) -> Shrunk:
+        """Simplify as long as it goes on and time is left."""
+        if self._fails(self._choices, self._faults):
+            self._drop_faults()
+            self._cut_end()
+            self._drop_chunks()
+            self._make_smaller()
+            self._drop_chunks()
+            script: Choices = self._choices
+        else:  # its own schedule is all there is
+            script = {}
+        simulation = self._trial.simulation(self._seed, _KEEP, self._choices, self._faults)
+        error = self._trial.error_of(simulation)
+        if error is None:
+            simulation = self._trial.simulation(self._seed, _KEEP)
+            error = self._trial.error_of(simulation) or self._wanted
+        return Shrunk(self._seed, script, self._faults, error, simulation.trace, self._runs)
+
+    def _fails(self, choices: Choices, faults: tuple[Fault, ...]) -> bool:
+        if self._left <= 0 or time.monotonic() > self._until:
+            return False
+        self._left -= 1
+        self._runs += 1
+        error = self._trial.error_of(self._trial.simulation(self._seed, 0, choices, faults))
+        return is_alike(error, self._wanted)
+
+    def _take(self, choices: Choices) -> bool:
+        """Go on with `choices` if they fail too."""
+        if not self._fails(choices, self._faults):
+            return False
+        self._choices = choices
+        return True
+
+    def _drop_faults(self) -> None:
+        for fault in self._faults:
+            fewer = tuple(other for other in self._faults if other is not fault)
+            if self._fails(self._choices, fewer):
+                self._faults = fewer
+
+    def _cut_end(self) -> None:
+        """The shortest beginning that fails, by halving: not sure to be the shortest, but quick."""
+        if self._take({}):
+            return
+        steps = sorted(self._choices)
+        low, high = 0, len(steps)
+        while low < high:
+            middle = (low + high) // 2
+            if self._take({step: self._choices[step] for step in steps[:middle]}):
+                high = middle
+                steps = steps[:middle]
+            else:
+                low = middle + 1
+
+    def _drop_chunks(self) -> None:
+        size = max(1, len(self._choices) // 2)
+        while True:
+            dropped = self._drop_chunks_of(size)
+            if size == 1 and not dropped:
+                return
+            size = max(1, size // 2)
+
+    def _drop_chunks_of(self, size: int) -> bool:
+        dropped = False
+        steps = sorted(self._choices)
+        for first in range(0, len(steps), size):
+            chunk = set(steps[first : first + size])
+            fewer = {step: choice for step, choice in self._choices.items() if step not in chunk}
+            if len(fewer) < len(self._choices) and self._take(fewer):
+                dropped = True
+        return dropped
+
+    def _make_smaller(self) -> None:
+        for step in sorted(self._choices):
+            for smaller in _smaller(lambda step=step: self._choices[step]):  # type: ignore[misc]
+                self._take({**self._choices, step: smaller})
+
+
+def _smaller(current: Callable[[], tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """What might do instead of a choice: without one of its parts, or with a position further to the front."""
+    for part in range(3):
+        choice = current()
+        if choice[part] and any(choice[:part] + choice[part + 1 :]):
+            yield (*choice[:part], 0, *choice[part + 1 :])  # type: ignore[misc]
+    while current()[0] > 1:
+        before = current()
+        yield (before[0] // 2, before[1], before[2])
+        if current() == before:
+            yield (before[0] - 1, before[1], before[2])
+        if current() == before:
+            return

@@ -1,0 +1,91 @@
+"""One run of a program under test: did it fail, and if so, did it fail like that before?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from greenroom.errors import BadArgument
+from greenroom.system.config import SystemConfig
+from greenroom.testing.checks.ledgers import assert_ledger_balanced
+from greenroom.testing.faults import Fault
+from greenroom.testing.simulating.simulation import Program, Script, Simulation
+
+__all__ = ["Check", "CheckFailed", "Trial"]
+
+Check = Callable[[Any], object]
+"""Looks at what the program returned; a failure if it raises, or returns False."""
+
+
+class CheckFailed(AssertionError):
+    """The check returned False."""
+
+
+class Trial:
+    """A program and everything but its seed: what is run again and again."""
+
+    def __init__(
+        self,
+        program: Program[Any],
+        check: Check | None = None,
+        *,
+        schedule: str | Script = "random",
+        faults: Iterable[Fault] = (),
+        config: SystemConfig | None = None,
+        max_steps: int = 1_000_000,
+    ) -> None:
+        if not callable(program):
+            raise BadArgument(f"a simulation runs an `async def program(system)`, not {program!r}")
+        self.program = program
+        self.check = check
+        self.schedule = schedule
+        self.faults = tuple(faults)
+        self.config = config
+        self.max_steps = max_steps
+        # What the program returned, when it last ended well.
+        self.result: Any = None
+        self.simulation(0, 0)  # so that a bad argument is an error here, and not a failure of every seed
+
+    def simulation(
+        self, seed: int, keep: int, schedule: str | Script | None = None, faults: tuple[Fault, ...] | None = None
+    ) -> Simulation:
+        """The simulation of one seed, with its own schedule and faults or with others."""
+        return Simulation(
+            seed,
+            schedule=self.schedule if schedule is None else schedule,
+            faults=self.faults if faults is None else faults,
+            config=self.config,
+            keep=keep,
+            max_steps=self.max_steps,
+        )
+
+    def error_of(self, simulation: Simulation) -> BaseException | None:
+        """Run the program in `simulation`: what it or the check raised, or None if all is well."""
+        __tracebackhide__ = True
+        try:
+            result = simulation.run(self.program)
+            if simulation.system is not None:
+                assert_ledger_balanced(simulation.system)
+            if self.check is not None and self.check(result) is False:
+                raise CheckFailed(f"the check returned False for {result!r}")
+            self.result = result
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return error
+        return None
+
+
+def is_alike(one: BaseException | None, other: BaseException | None) -> bool:
+    """Whether two runs failed in the same way: by the same kind of exception, raised at the same place."""
+    return one is not None and other is not None and _kind_of(one) == _kind_of(other)
+
+
+def _kind_of(error: BaseException) -> tuple[Any, ...]:
+    where: Any = None
+    traceback = error.__traceback__
+    while traceback is not None:
+        where = (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    cause = error.__cause__
+    return type(error), where, None if cause is None else type(cause)

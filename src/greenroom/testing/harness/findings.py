@@ -1,0 +1,185 @@
+"""What can be seen of an actor under test: what there is, and what has happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from greenroom.actor.body import Body
+from greenroom.actor.context import Context
+from greenroom.actor.states import State
+from greenroom.errors import BadArgument
+from greenroom.exits import ExitReason
+from greenroom.system.system import ActorSystem
+from greenroom.testing.effects import Effect, Failed, Sent, Spawned, Stopped, TimerStarted
+from greenroom.testing.harness.recording import Recorder
+from greenroom.testing.simulating.session import Session
+from greenroom.testing.tracing.trace import Trace
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from greenroom.actor.actor import Actor
+    from greenroom.actor.deadletters import DeadLetter
+    from greenroom.actor.ref import ActorRef
+
+    A = TypeVar("A", bound=Actor[Any, Any], default=Any)
+    E = TypeVar("E", bound=Effect)
+else:
+    from typing import TypeVar
+
+    A = TypeVar("A")
+    E = TypeVar("E")
+
+__all__ = ["Findings"]
+
+
+class Findings(Generic[A]):
+    """The side of a harness that a test looks at."""
+
+    def __init__(self, recorder: Recorder, session: Session) -> None:
+        self._recorder = recorder
+        self._session = session
+        self._ref: ActorRef[Any, Any] | None = None
+
+    # -- what there is
+
+    @property
+    def system(self) -> ActorSystem:
+        """The system that it all happens in."""
+        return self._session.system
+
+    @property
+    def ref(self) -> ActorRef[Any, Any]:
+        """The ref of the actor under test. What you send by it is handled in the next call of the harness."""
+        if self._ref is None:
+            raise BadArgument("there is no actor under test yet: give it to `start`")
+        return self._ref
+
+    @property
+    def actor(self) -> A:
+        """The instance itself; after its end, what it was last."""
+        found: Any = self._recorder.actor
+        if found is None:
+            raise BadArgument(f"{self.ref} has no instance: it is made of functions, or was never made")
+        instance: A = found
+        return instance
+
+    @property
+    def state(self) -> State:
+        """Where it stands in its life."""
+        return self.ref.state
+
+    @property
+    def ended(self) -> ExitReason | None:
+        """How it ended, if it has."""
+        body: Any = self.ref._cell.body
+        return None if isinstance(body, Body) else body.reason
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether its handler, or a hook, waits for something."""
+        return self.ref._cell.task is not None
+
+    @property
+    def queued(self) -> int:
+        """How many messages wait for it; those in its stash do not count."""
+        return int(self.ref._cell.queued())
+
+    @property
+    def stashed(self) -> int:
+        """How many messages it has put aside."""
+        stash = self._more("stash")
+        return 0 if stash is None else len(stash)
+
+    @property
+    def receive_timeout(self) -> float | None:
+        """What it has given to `set_receive_timeout`."""
+        quiet = self._more("quiet")
+        return None if quiet is None else float(quiet.seconds)
+
+    @property
+    def children(self) -> list[ActorRef[Any, Any]]:
+        """Its children that are alive, eldest first."""
+        body: Any = self.ref._cell.body
+        return body.children if isinstance(body, Context) else []
+
+    @property
+    def timers(self) -> list[TimerStarted]:
+        """Its timers that are active, in the order they were started."""
+        return self._recorder.timers
+
+    @property
+    def watched(self) -> list[ActorRef[Any, Any]]:
+        """Whom it watches."""
+        watching = self._more("watching") or {}
+        return [cell.shown() for cell, watch in watching.items() if watch.notice is None]
+
+    @property
+    def monitored(self) -> list[ActorRef[Any, Any]]:
+        """Whom it monitors, once for each monitor."""
+        bonds = self._more("bonds")
+        return [] if bonds is None else [mref.ref for mref, notice in bonds.monitors.items() if notice is None]
+
+    @property
+    def linked(self) -> list[ActorRef[Any, Any]]:
+        """Whom it is linked to."""
+        bonds = self._more("bonds")
+        return [] if bonds is None else [cell.shown() for cell, notice in bonds.links.items() if notice is None]
+
+    @property
+    def now(self) -> float:
+        """Seconds that have passed."""
+        return self._session.now
+
+    @property
+    def trace(self) -> Trace:
+        """What has happened so far, with everybody else's part in it."""
+        return self._session.trace
+
+    # -- what has happened
+
+    @property
+    def effects(self) -> list[Effect]:
+        """Everything it has done, and what became of it, in order."""
+        self._recorder.unseen.clear()
+        return list(self._recorder.effects)
+
+    @property
+    def sent(self) -> list[Sent]:
+        """What it sent, to others and to itself."""
+        return self._effects(Sent)
+
+    @property
+    def spawned(self) -> list[Spawned]:
+        """Whom it brought up."""
+        return self._effects(Spawned)
+
+    @property
+    def stopped(self) -> list[ActorRef[Any, Any]]:
+        """Who ended by its doing: those it told to stop, and those that ended with it."""
+        return [effect.ref for effect in self._effects(Stopped)]
+
+    @property
+    def failures(self) -> list[Failed]:
+        """How it failed, and what was decided about that."""
+        self._recorder.unseen.clear()
+        return self._effects(Failed)
+
+    @property
+    def dead_letters(self) -> list[DeadLetter]:
+        """Messages that nobody has handled: its own, and those that were sent to it."""
+        return list(self._recorder.dead_letters)
+
+    def clear(self) -> None:
+        """Forget what has happened until now."""
+        self._recorder.effects.clear()
+        self._recorder.dead_letters.clear()
+        self._recorder.unseen.clear()
+
+    def _effects(self, kind: type[E]) -> list[E]:
+        return [effect for effect in self._recorder.effects if isinstance(effect, kind)]
+
+    def _more(self, name: str) -> Any:
+        """One of the things that few actors have."""
+        body: Any = self.ref._cell.body
+        return getattr(body.more, name) if isinstance(body, Body) and body.more is not None else None

@@ -1,0 +1,348 @@
+"""`ActorHarness`: one real actor, stepped by a plain test, with everybody else replaced by stand-ins.
+
+It is a simulation of which the test decides when it goes on: nothing happens between two calls of the harness, and a
+call returns when nobody can do anything more without time passing, or the test answering.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from greenroom._core.dice import Dice
+from greenroom._core.director import Director
+from greenroom._core.timers import LONGEST_DELAY
+from greenroom._core.virtualclock import VirtualClock
+from greenroom.actor.ask import Question
+from greenroom.actor.body import Body
+from greenroom.actor.ref import ActorRef
+from greenroom.actor.states import State
+from greenroom.actor.timing import cell_of, require_number
+from greenroom.clock import MonotonicClock
+from greenroom.errors import BadArgument, ConfigError, InvalidDelay, SimulationEndless, SystemStopped, in_words
+from greenroom.exits import ExitReason
+from greenroom.lanes import Lane, MailboxConfig
+from greenroom.system.config import SystemConfig
+from greenroom.testing.harness.findings import Findings
+from greenroom.testing.harness.observed import Inert
+from greenroom.testing.harness.recording import Recorder, Steps
+from greenroom.testing.harness.standins import PendingAnswer, StandIn
+from greenroom.testing.simulating.session import Session
+from greenroom.testing.simulating.stage import Stage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from greenroom.actor.actor import Actor
+
+    A = TypeVar("A", bound=Actor[Any, Any], default=Any)
+else:
+    from typing import TypeVar
+
+    A = TypeVar("A")
+
+__all__ = ["ActorHarness"]
+
+_VISITS = 10_000
+"""Visits to actors that one call may bring about while time stands still; by then, nothing will end it."""
+_VISITS_IN_TIME = 1_000_000
+"""The same, while time passes."""
+_KEPT = 1_000
+"""Events that its trace has at least, if there are as many."""
+
+
+class ActorHarness(Findings[A]):
+    """Steps one real actor in a plain `def` test, and shows what it does.
+
+    >>> from greenroom import Actor, ActorRef
+    >>> class Till(Actor[int]):
+    ...     def __init__(self, bank: ActorRef) -> None:
+    ...         self.bank = bank
+    ...     async def receive(self, amount: int) -> int:
+    ...         self.ctx.send_after(60.0, self.ctx.self, 0)
+    ...         return await self.bank.ask(("book", amount))
+    >>> with ActorHarness() as harness:
+    ...     bank = harness.inbox("bank")
+    ...     till = harness.start(Till, bank.ref, name="till")
+    ...     answer = harness.begin_ask(5)
+    ...     print(bank.messages, answer.done, harness.timers)
+    ...     bank.reply("booked")
+    ...     print(answer.result())
+    [('book', 5)] False [<Timer: 0 to /till, due in 60 s>]
+    booked
+
+    The actor is given as to `spawn`: a class, a function or a `Behavior` with its arguments and options. Where it needs
+    no refs of stand-ins to begin with, `ActorHarness(Till, ...)` starts it at once. Every other actor, the children it
+    spawns too, is a stand-in: it lives and ends like any actor, but runs none of your code, and leaves what it is asked
+    for the test to answer. Time stands still but in `advance`.
+
+    `sent`, `spawned`, `stopped`, `failures`, `dead_letters` and, in their order, `effects` are what has happened since
+    the last `clear`. `timers`, `watched`, `monitored`, `linked` and `children` are what there is now.
+
+    A failure that the test has not looked at (by `failures`, or as the exception of an ask) fails it in the end.
+    """
+
+    @overload
+    def __init__(
+        self: ActorHarness[Any], factory: None = ..., /, *, config: SystemConfig | None = ..., seed: int = ...
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        factory: Callable[..., A],
+        /,
+        *args: Any,
+        config: SystemConfig | None = ...,
+        seed: int = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ActorHarness[Any],
+        factory: Any,
+        /,
+        *args: Any,
+        config: SystemConfig | None = ...,
+        seed: int = ...,
+        **options: Any,
+    ) -> None: ...
+    def __init__(
+        self, factory: Any = None, /, *args: Any, config: SystemConfig | None = None, seed: int = 0, **options: Any
+    ) -> None:
+        _require_settings(config, seed)
+        if factory is None and (args or options):
+            raise BadArgument("a harness is given the actor first, as `spawn` is; or nothing, and `start` is")
+        recorder = Recorder(self.settle)
+        self._steps = Steps()
+        self._director = Director(self._steps, VirtualClock(), Dice(seed).draw(), _KEPT, _VISITS)
+        self._director.faults = recorder
+        super().__init__(recorder, Session(Stage(self._director, seed), config))
+        self._is_closed = False
+        recorder.loop = self.system._loop
+        self.system.observers.add(recorder)
+        self.system.dead_letters.subscribe(recorder.take_dead_letter)
+        if factory is not None:
+            try:
+                self.start(factory, *args, **options)
+            except BaseException:
+                self._close()
+                raise
+
+    def __repr__(self) -> str:
+        return f"<ActorHarness of {'nobody yet' if self._ref is None else self._ref}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._close()
+        if exc is None:
+            self._require_seen()
+
+    # -- setting the scene
+
+    def inbox(self, name: str | None = None, *, mailbox: MailboxConfig | None = None) -> StandIn:
+        """A stand-in for an actor that the one under test should know of: give it `.ref`, look at `.messages`."""
+        self._require_open()
+        return StandIn(self.system.spawn(Inert, name=name, mailbox=mailbox), self._recorder)
+
+    def start(self, factory: Any, /, *args: Any, **options: Any) -> ActorRef[Any, Any]:
+        """Spawn the actor under test, with the arguments and options of `spawn`, and let it start: its ref.
+
+        Raises what keeps it from starting; it is then still there, to be restarted or not as its supervision says.
+        """
+        self._require_open()
+        if self._ref is not None:
+            raise BadArgument(f"a harness is for one actor, and this one has {self._ref}")
+        recorder = self._recorder
+        recorder.expects_subject = True
+        try:
+            ref: ActorRef[Any, Any] = self.system.spawn(factory, *args, **options)
+        finally:
+            recorder.expects_subject = False
+        self._ref = ref
+        self._steps.subject = ref._cell
+        recorder.adopt(ref._cell.body)
+        self.settle()
+        if recorder.unseen and State.RUNNING not in ref.history:
+            failed = recorder.unseen[0]
+            recorder.unseen.clear()
+            raise failed.cause
+        return ref
+
+    # -- making things happen
+
+    def tell(self, message: Any, *, sender: ActorRef[Any, Any] | None = None, lane: Lane = Lane.DATA) -> None:
+        """Send it a message, and return when it is idle or suspended."""
+        self.ref.tell(message, sender=sender, lane=lane)
+        self.settle()
+
+    def ask(self, message: Any, *, lane: Lane = Lane.DATA) -> Any:
+        """Ask it something: the reply, or raise what its handler raised.
+
+        An AssertionError if it cannot answer without the test doing something: then it is `begin_ask` that you need.
+        """
+        return self.begin_ask(message, lane=lane).result()
+
+    def begin_ask(self, message: Any, *, lane: Lane = Lane.DATA) -> PendingAnswer:
+        """Ask it something, and return when it is idle or suspended; the answer may be there by then, or not."""
+        question: Any = self.ref.ask(message, timeout=None, lane=lane)
+        self.settle()
+        return PendingAnswer(message, question, self._expect, self._what_it_does)
+
+    def step(self) -> bool:
+        """Let it take one message of those that are queued (by `harness.ref.tell`); whether there was one."""
+        cell, steps = self.ref._cell, self._steps
+        steps.single, steps.took_one, steps.held = True, False, False
+        try:
+            self.settle()
+        finally:
+            steps.single = False
+            # One that is to be restarted holds its messages back by itself.
+            if steps.held and self.state is State.RUNNING:
+                cell.release()
+        return steps.took_one
+
+    def settle(self) -> None:
+        """Go on until everybody is idle or suspended: for what you did to a ref yourself. Time stands still."""
+        self._go_on(self._come_to_rest, _VISITS)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and what it brings happen: timers ring, timeouts end, those who sleep go on."""
+        require_number("seconds", seconds)
+        if not 0.0 <= seconds <= LONGEST_DELAY:
+            raise InvalidDelay("seconds", seconds)
+
+        async def pass_time() -> None:
+            await self._come_to_rest()
+            await asyncio.sleep(seconds)
+            await self._come_to_rest()
+
+        self._go_on(pass_time, _VISITS_IN_TIME)
+
+    def stop(self) -> None:
+        """Have it stop, in order."""
+        self.ref.stop()
+        self.settle()
+
+    def kill(self) -> None:
+        """Have it end without `pre_stop`; a suspended handler is cancelled."""
+        self.ref.kill()
+        self.settle()
+
+    def fail(self, cause: BaseException) -> None:
+        """Have it fail with `cause`, as if its handler had raised it."""
+        self._recorder.expect(cause)
+        self.ref.fail(cause)
+        self.settle()
+
+    def restart(self, cause: BaseException | None = None) -> None:
+        """Have it made afresh, at once."""
+        self.ref.restart(cause)
+        self.settle()
+
+    def end(self, ref: ActorRef[Any, Any], cause: BaseException | None = None) -> None:
+        """Have a child or stand-in end: normally, or because of `cause`. Whoever watches it is told.
+
+        A supervisor's child may be restarted after that. `ref.fail(cause)` and `settle()`, on the other hand, let the
+        child's own supervision decide.
+        """
+        cell = cell_of(ref, "end()")
+        if self._ref is not None and cell is self._ref._cell:
+            raise BadArgument(f"{ref} is the actor under test: use `stop`, `kill` or `fail`")
+        body: Any = cell.body
+        if isinstance(body, Body):
+            if cause is not None:
+                body.extra().ending = ExitReason.of(cause)
+            cell.loop.host.order_stop(cell)
+        self.settle()
+
+    def close(self) -> None:
+        """Shut everything down, at once. An AssertionError if it has failed and the test has not looked at that."""
+        self._close()
+        self._require_seen()
+
+    # -- going on
+
+    def _go_on(self, until: Callable[[], Awaitable[None]], visits: int) -> None:
+        self._require_open()
+        self._director.allow(visits)
+        self._recorder.begin()
+        try:
+            self._session.run(until)
+        except SimulationEndless:
+            raise AssertionError(
+                f"{self._ref} and what it began do not come to rest: {visits} visits to actors have not ended it; "
+                f"these were the last events:\n{self.trace.tail(10)}"
+            ) from None
+        finally:
+            self._recorder.end()
+
+    async def _come_to_rest(self) -> None:
+        """Return when nobody can go on, asyncio's own callbacks included, without time passing."""
+        poller = self.system._poller
+        calm = 0
+        # Twice: what asyncio has to do at this very moment, it shows only in its next turn.
+        while calm < 2:
+            await poller.idle()
+            await asyncio.sleep(0)
+            calm = calm + 1 if poller.is_idle() and not self._director.outside else 0
+
+    def _expect(self, exc: BaseException) -> None:
+        """An asker, and so the test, has got `exc`: a failure, or something that came of it."""
+        self._recorder.expect(exc)
+        if exc.__cause__ is not None:
+            self._recorder.expect(exc.__cause__)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise SystemStopped("harness")
+
+    def _require_seen(self) -> None:
+        unseen, self._recorder.unseen = self._recorder.unseen, []
+        if unseen:
+            told = "; ".join(f"{one.doing}: {in_words(one.cause)} ({one.decision})" for one in unseen)
+            raise AssertionError(
+                f"{self._ref} failed, and the test has not looked at that (`harness.failures` does): {told}"
+            ) from unseen[0].cause
+
+    def _close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = self._recorder.is_over = True
+        # A handler that waits for the test would be waited for, and then cancelled with a warning.
+        if self._ref is not None and self.is_suspended:
+            self._ref.kill()
+        self._session.close()
+
+    def _what_it_does(self) -> str:
+        """Why it has not answered yet."""
+        task = self.ref._cell.task
+        if task is not None:
+            awaited = task._waiter
+            if isinstance(awaited, Question):
+                return f"its handler waits for the reply of {awaited.target.shown()}, {_place_of(task)}"
+            return f"its handler waits, {_place_of(task)}; `advance` lets time pass"
+        if self.state is not State.RUNNING:
+            return f"it is {self.state.value}; `advance` lets time pass"
+        return "it has put its reply off, or the message aside"
+
+
+def _place_of(task: Any) -> str:
+    """Where a suspended handler waits: the innermost line that is known."""
+    coroutine, frame = task.get_coro(), None
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None) or frame
+        coroutine = getattr(coroutine, "cr_await", None)
+    return "nobody knows where" if frame is None else f"at {frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _require_settings(config: object, seed: object) -> None:
+    if isinstance(config, SystemConfig) and config.clock is not None and type(config.clock) is not MonotonicClock:
+        raise ConfigError("clock", config.clock, "a harness has its own, which `advance` moves")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ConfigError("seed", seed, "must be a whole number")

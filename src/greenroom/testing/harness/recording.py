@@ -1,0 +1,275 @@
+"""What a harness sees of the actor under test, and whom it puts in everybody else's place.
+
+**Others are inert.** The director tells of each new cell while it is being made. It is kept out of the run queue until
+its spawn is complete, and then has its factory exchanged for `Inert`: an actor like any other to the runtime, that
+starts, stops, is watched and restarted, but none of whose code is the user's.
+
+**Effects** come in three ways. What is sent passes the director. What the actor wants of its context is written down by
+the context: it is made an `ObservedContext`, because timers, once started, can be seen by nobody. How it fails shows in
+the states it goes through. So `effects` has them all in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from greenroom._core.alerts import HELD, ORDERS, RESUME
+from greenroom._core.cell import Cell
+from greenroom._core.schedules import Schedule
+from greenroom._core.slip import Slip
+from greenroom.actor.actor import Actor
+from greenroom.actor.ask import Question
+from greenroom.actor.body import Body
+from greenroom.actor.procedures import actor_of
+from greenroom.actor.spec import spec_of
+from greenroom.actor.standing import Failure, standing_of
+from greenroom.actor.states import State
+from greenroom.policy.directives import Directive
+from greenroom.testing.effects import Effect, Failed, Sent, Spawned, Stopped, TimerStarted
+from greenroom.testing.harness.observed import Inert, ObservedContext
+
+if TYPE_CHECKING:
+    from greenroom.actor.deadletters import DeadLetter
+    from greenroom.actor.ref import ActorRef
+
+__all__ = ["Recorder", "Steps"]
+
+
+class Recorder:
+    """Stands where a simulation's faults stand: it is asked about all that happens, and lets everything happen."""
+
+    def __init__(self, settle: Callable[[], None]) -> None:
+        self._settle = settle
+        # Whether what happens now is the actors' doing, and not the test's; and whether all is over.
+        self.is_running = False
+        self.is_over = False
+        # The loop that all of this is about: an actor may have systems of its own.
+        self.loop: Any = None
+        self.expects_subject = False
+        self.subject: Cell | None = None
+        self._body: Body | None = None
+        self._life: _Life | None = None
+        # The last instance there was.
+        self.actor: Actor[Any, Any] | None = None
+        self.effects: list[Effect] = []
+        self._timers: list[TimerStarted] = []
+        self.dead_letters: list[DeadLetter] = []
+        # Failures that the test has not looked at, and what it had the actor fail with.
+        self.unseen: list[Failed] = []
+        self._expected: list[BaseException] = []
+        self._undecided: Failed | None = None
+        self._last_failure: Failure | None = None
+        # The numbers of actors whose end is no news: it was noted when they were told; or the test has told them.
+        self._told: set[int] = set()
+        self._told_by_test: set[int] = set()
+
+    def note(self, effect: Effect) -> None:
+        """Write down an effect."""
+        if not self.is_over:
+            self.effects.append(effect)
+            if isinstance(effect, TimerStarted):
+                self._timers.append(effect)
+
+    @property
+    def timers(self) -> list[TimerStarted]:
+        """The timers that are active."""
+        self._timers = [timer for timer in self._timers if timer.active]
+        return list(self._timers)
+
+    def sent_to(self, ref: ActorRef[Any, Any]) -> list[Sent]:
+        """What was sent to one actor."""
+        return [effect for effect in self.effects if isinstance(effect, Sent) and effect.to == ref]
+
+    def messages_to(self, ref: ActorRef[Any, Any]) -> list[Any]:
+        """The same, the messages alone."""
+        return [sent.message for sent in self.sent_to(ref)]
+
+    # -- what the director asks
+
+    def meets(self, cell: Cell) -> None:
+        """A cell is made."""
+        if cell.loop is not self.loop:
+            return
+        if self.expects_subject:
+            self.expects_subject = False
+            self.subject = cell
+            return
+        spawned = Spawned(self.messages_to) if self.is_running else None
+        if spawned is not None:
+            self.note(spawned)
+        # As if it stood in the run queue already, so that nobody puts it there.
+        cell.idle = False
+        cell.loop.inbound.call(None, partial(self._cast, cell, spawned))
+
+    def _cast(self, cell: Cell, spawned: Spawned | None) -> None:
+        """The spawn is complete: have the new actor be nobody in particular."""
+        body: Any = cell.body
+        if isinstance(body, Body):
+            if spawned is not None:
+                spawned.complete(cell.ref, body.spec)
+            body.spec = spec_of(Inert, (), {})
+            cell.idle = True
+            cell.make_runnable()
+        elif spawned in self.effects:  # there was no room for it
+            self.effects.remove(spawned)
+
+    def holds(self, cell: Cell, message: object, sender: Any, lane: Any, by_timer: bool) -> bool:
+        """A message is sent. What the actor sends itself counts if its own code does: not its timers and pipes."""
+        own = cell.loop.visits.hand is cell if cell is self.subject else cell.loop is self.loop
+        if self.is_running and own:
+            question = sender if isinstance(sender, Question) else None
+            known: Any = sender.shown_sender() if isinstance(sender, Slip) else sender
+            to: Any = cell.shown()
+            self.note(Sent(to, message, lane, known, question, self._settle))
+        return False
+
+    def approaches(self, cell: Cell) -> None:
+        """Somebody looks whether there is room: there is as much as ever."""
+
+    def holds_notice(self, cell: Cell, notice: object) -> bool:
+        """A notice is sent."""
+        return False
+
+    def handle(self, cell: Cell, message: object) -> object:
+        """Have a message handled."""
+        return cell.handler(cell.subject, message)
+
+    def after_step(self, step: int) -> None:
+        """A visit has ended."""
+
+    def is_on_the_way(self, loop: object) -> bool:
+        """Whether messages are on their way: they always arrive at once."""
+        return False
+
+    def close(self) -> None:
+        """The simulation is over: let go of the runtime, and be let go of."""
+        if self._life is not None:
+            # What is left of an ended actor keeps it, and is not followed by the garbage collector (`Obituary`).
+            self._life.enters = None
+        self.subject = self._body = self._life = None
+
+    # -- what observers are told
+
+    def mailbox_full(self, ref: object, message: object, lane: object) -> None:
+        """What was written down as sent has been refused."""
+        last = self.effects[-1] if self.effects else None
+        if isinstance(last, Sent) and last.to == ref and last.message is message:
+            self.effects.pop()
+
+    def actor_stopped(self, ref: Any, reason: object) -> None:
+        """Somebody has ended."""
+        if ref._cell is not self.subject and ref.id not in self._told and ref.id not in self._told_by_test:
+            self.note(Stopped(ref))
+
+    def take_dead_letter(self, letter: DeadLetter) -> None:
+        """A message was not handled."""
+        if not self.is_over:
+            self.dead_letters.append(letter)
+
+    # -- the life of the actor under test
+
+    def adopt(self, body: Any) -> None:
+        """Write down what becomes of the actor under test, of which nothing has run yet."""
+        body.__class__ = ObservedContext
+        self._body = body
+        self._life = body.extra().history = _Life(self._enters)
+
+    def begin(self) -> None:
+        """The actors have their turn: who has been told something by now was told by the test."""
+        if self.subject is not None:
+            for cell in self.subject.loop.table:
+                body = cell.body
+                if cell is not self.subject and isinstance(body, Body) and body.state > 0 and cell.waiting_orders():
+                    self._told_by_test.add(cell.id)
+        self.is_running = True
+
+    def end(self) -> None:
+        """The test has its turn."""
+        self.is_running = False
+        self._told_by_test.clear()
+
+    def _enters(self, state: State) -> None:
+        """It is in another state: a moment to see who it is, how it has failed, or what was decided about that."""
+        body: Any = self._body
+        actor = actor_of(body)
+        if isinstance(actor, Actor):
+            self.actor = actor
+        if state is State.FAILED:
+            failure = standing_of(body).failure
+            # One that is restarted while it starts goes through this state too, and has not failed.
+            if failure is not None and failure is not self._last_failure:
+                self._last_failure = failure
+                self._fails(failure)
+        elif self._undecided is not None:
+            standing = standing_of(body)
+            # Who was resumed with its parent had escalated.
+            escalated = standing.escalated or (standing.spared and state is State.RUNNING)
+            self._undecided.decision = Directive.ESCALATE if escalated else _DECISIONS.get(state, Directive.STOP)
+            self._undecided = None
+
+    def _fails(self, failure: Failure) -> None:
+        failed = self._undecided = Failed(failure.cause, failure.doing)
+        if not any(failure.cause is known for known in self._expected):
+            self.unseen.append(failed)
+        self.note(failed)
+
+    def expect(self, cause: BaseException) -> None:
+        """The test knows that the actor fails with `cause`."""
+        self._expected.append(cause)
+        self.unseen = [failed for failed in self.unseen if failed.cause is not cause]
+
+    def tell_to_stop(self, ref: ActorRef[Any, Any]) -> None:
+        """It has told `ref` to stop: that is the effect, and not its end."""
+        self._told.add(ref.id)
+        self.note(Stopped(ref))
+
+
+_DECISIONS = {State.RUNNING: Directive.RESUME, State.RESTARTING: Directive.RESTART}
+"""What was decided about a failure, by the state that comes next; any other is an end."""
+
+
+class _Life(list[State]):
+    """The states of an actor, for a runtime that writes them down, and for somebody who wants to know at once."""
+
+    __slots__ = ("enters",)
+
+    def __init__(self, enters: Callable[[State], None]) -> None:
+        super().__init__((State.CREATED,))
+        self.enters: Callable[[State], None] | None = enters
+
+    def append(self, state: State) -> None:
+        """The actor is in another state."""
+        super().append(state)
+        if self.enters is not None:
+            self.enters(state)
+
+
+_BUDGET = 8
+"""Messages in one visit: few, so that an actor which keeps itself busy is found out soon."""
+
+
+class Steps(Schedule):
+    """First come first served. While it is `single`, the actor under test takes one message, and no other."""
+
+    def __init__(self) -> None:
+        # The actor under test.
+        self.subject: Cell | None = None
+        self.single = False
+        self.took_one = False
+        # Whether the rest of its messages is kept waiting by us.
+        self.held = False
+
+    def budget(self, step: int) -> int:
+        """How many messages this visit may handle."""
+        cell = self.subject
+        if not self.single or cell is None or cell.loop.visits.hand is not cell:
+            return _BUDGET
+        if cell.alert & (ORDERS | RESUME | HELD) == 0:
+            if self.took_one:
+                cell.hold()
+                self.held = True
+            else:
+                self.took_one = cell.waiting()
+        return 1

@@ -1,0 +1,1 @@
+"""Probes: actors that a test holds in its hand."""

@@ -1,0 +1,179 @@
+"""What a probe's actor has heard and its test has not read yet.
+
+The test may run on another thread than the system, so one lock guards what both sides touch. Several coroutines may
+wait at once: all are woken, and those that find nothing left wait on. So nobody sleeps through a message that another
+one, cancelled meanwhile, was woken for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from _thread import get_ident
+from collections import deque
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from greenroom.actor.actor import Actor
+from greenroom.actor.ask import Question
+from greenroom.actor.signals import Terminated
+from greenroom.testing.probing.matching import matches
+
+if TYPE_CHECKING:
+    from greenroom.actor.ask import Reply
+    from greenroom.actor.ref import ActorRef
+    from greenroom.exits import ExitReason
+
+__all__ = ["Ear", "EndOfEar", "Heard", "Inbox"]
+
+
+class Heard(NamedTuple):
+    """One message, who sent it, and the reply it is owed if it was asked."""
+
+    message: Any
+    sender: ActorRef[Any, Any] | None = None
+    reply: Reply | None = None
+
+
+class Inbox:
+    """One side puts in what it hears, the other takes it out, or waits for it."""
+
+    def __init__(self) -> None:
+        # What the reading side does not want to see.
+        self.ignored: tuple[Any, ...] = ()
+        self._lock = Lock()
+        # Invariant: all of these are written under _lock; `arrivals` counts what was put in, and the end
+        self.arrivals = 0
+        self.ended: ExitReason | None = None
+        self._heard: deque[Heard] = deque()
+        self._waiters: list[_Waiter] = []
+
+    # -- the side that hears
+
+    def put(self, heard: Heard) -> None:
+        """Something was heard. From any thread."""
+        with self._lock:
+            self._heard.append(heard)
+            waiters = self._note_arrival()
+        for waiter in waiters:
+            waiter.wake()
+
+    def end(self, reason: ExitReason) -> None:
+        """Nothing will be heard any more. From any thread."""
+        with self._lock:
+            self.ended = reason
+            waiters = self._note_arrival()
+        for waiter in waiters:
+            waiter.wake()
+
+    def _note_arrival(self) -> list[_Waiter]:
+        self.arrivals += 1
+        waiters, self._waiters = self._waiters, []
+        return waiters
+
+    # -- the side that reads
+
+    def unread(self) -> list[Heard]:
+        """What can be taken, oldest first."""
+        with self._lock:
+            heard = list(self._heard)
+        if not self.ignored:
+            return heard
+        # Without the lock, for functions of the test are called.
+        kept = [one for one in heard if not any(matches(unwanted, one.message) for unwanted in self.ignored)]
+        known = {id(one) for one in heard}
+        wanted = {id(one) for one in kept}
+        with self._lock:
+            self._heard = deque(one for one in self._heard if id(one) in wanted or id(one) not in known)
+        return kept
+
+    def take(self) -> Heard | None:
+        """The oldest that is unread, if there is any."""
+        self.unread()
+        with self._lock:
+            return self._heard.popleft() if self._heard else None
+
+    async def comes(self, until: float, arrivals: int) -> bool:
+        """Wait until there are more than so many `arrivals`; False when time is up, even if there are by then.
+
+        `until` is a time of the running asyncio loop. Who reads on as long as this is True comes to an end, however
+        much comes that he does not want.
+        """
+        waiter = _Waiter()
+        with self._lock:
+            if self.arrivals <= arrivals:
+                self._waiters.append(waiter)
+            else:
+                waiter.wake()
+        try:
+            return await waiter.is_woken(until)
+        finally:
+            with self._lock:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+
+
+class Ear(Actor[Any, Any]):
+    """The actor of a probe: hands everything on to its inbox. What it is asked stays open, for the test to answer."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self.inbox = inbox
+
+    def receive(self, message: Any) -> None:
+        """Any message."""
+        asked = isinstance(self.ctx._slip(), Question)
+        self.inbox.put(Heard(message, self.ctx.sender, self.ctx.defer_reply() if asked else None))
+
+    def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+        """It is there to be spared a `DeathPact`."""
+
+    def on_signal(self, signal: Any) -> None:
+        """The end of one that is watched is read like a message."""
+        if isinstance(signal, Terminated):
+            self.inbox.put(Heard(signal))
+
+
+Ear.__name__ = "TestProbe"  # what a probe without a name is called after
+
+
+class EndOfEar:
+    """Stands among those who wait for an ear's end. A hook would not do: none runs when an end is forced."""
+
+    for_start = False
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+
+    def ended(self, _: object, reason: ExitReason) -> None:
+        """The ear has ended."""
+        self._inbox.end(reason)
+
+
+class _Waiter:
+    """One coroutine that waits."""
+
+    def __init__(self) -> None:
+        self._aio = asyncio.get_running_loop()
+        self._thread = get_ident()
+        self._future: asyncio.Future[None] = self._aio.create_future()
+
+    def wake(self) -> None:
+        """Something has come. From any thread."""
+        if get_ident() == self._thread:
+            self._finish()
+        else:
+            with suppress(RuntimeError):  # that loop is closed: nobody waits any more
+                self._aio.call_soon_threadsafe(self._finish)
+
+    async def is_woken(self, until: float) -> bool:
+        """Wait to be woken: whether that was in time."""
+        handle = self._aio.call_at(until, self._finish)
+        try:
+            await self._future
+        finally:
+            handle.cancel()
+        return self._aio.time() < until
+
+    def _finish(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)

@@ -1,0 +1,345 @@
+"""`TestProbe`: an actor whose mailbox a test can read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from greenroom.actor.ask import require_timeout
+from greenroom.actor.body import Body
+from greenroom.actor.ref import ActorRef
+from greenroom.actor.signals import Terminated
+from greenroom.actor.waiter import on_loop
+from greenroom.clock import ManualClock
+from greenroom.errors import AlreadyReplied, BadArgument, SettleTimeout
+from greenroom.lanes import Lane
+from greenroom.system.shutdown import Phase
+from greenroom.system.system import ActorSystem
+from greenroom.testing.probing.inbox import Ear, EndOfEar, Heard, Inbox
+from greenroom.testing.probing.matching import in_words, listed, match_all, matches, shown
+from greenroom.testing.probing.settling import settle
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["TestProbe"]
+
+T = TypeVar("T")
+M = TypeVar("M")
+
+_SETTLE_TIMEOUT = 30.0
+
+
+class _Window:
+    """What `within` returns. It belongs to the task that enters it, and to those that one starts inside."""
+
+    def __init__(self, probe: TestProbe, seconds: float) -> None:
+        self.probe = probe
+        self.seconds = seconds
+        self.until = inf
+
+    async def __aenter__(self) -> None:
+        self.until = asyncio.get_running_loop().time() + self.seconds
+        _windows.set((*_windows.get(), self))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _windows.set(tuple(window for window in _windows.get() if window is not self))
+
+
+_windows: ContextVar[tuple[_Window, ...]] = ContextVar("greenroom.testing.within", default=())
+
+
+class TestProbe:
+    """Stands in for an actor: `probe.ref` takes messages, and the test says what it expects of them.
+
+    >>> import asyncio
+    >>> from greenroom import ActorSystem
+    >>> async def main():
+    ...     async with ActorSystem() as system:
+    ...         probe = TestProbe(system)
+    ...         probe.ref.tell("hello")
+    ...         return await probe.expect("hello")
+    >>> asyncio.run(main())
+    'hello'
+
+    What is wanted is a value, which the message must equal; or a type, of which it must be; or a function, which must
+    be true of it. Waiting is in real seconds (`timeout`, 3 unless you say), and only as long as nothing comes: a test
+    that passes hardly waits at all. A probe that has ended is not waited for. Whoever asks the probe gets an answer
+    when the test calls `reply`.
+    """
+
+    __test__ = False  # what pytest should not collect
+
+    def __init__(self, system: ActorSystem, *, name: str | None = None, timeout: float = 3.0) -> None:
+        require_timeout(timeout)
+        self.system = system
+        self.timeout = timeout
+        self._inbox = Inbox()
+        self._last: Heard | None = None
+        self._watched: list[ActorRef[Any, Any]] = []
+        self.ref: ActorRef[Any, Any] = system.spawn(Ear, self._inbox, name=name)
+        on_loop(self.ref._cell, self._await_end)
+
+    def _await_end(self) -> None:
+        body: Any = self.ref._cell.body
+        if isinstance(body, Body):
+            body.extra().waiters.append(EndOfEar(self._inbox))
+        else:
+            self._inbox.end(body.reason)
+
+    def __repr__(self) -> str:
+        return f"<TestProbe {self.ref}, {len(self.messages)} unread>"
+
+    # -- reading
+
+    @property
+    def messages(self) -> list[Any]:
+        """What came and was not expected yet."""
+        return [heard.message for heard in self._inbox.unread()]
+
+    @property
+    def last_sender(self) -> ActorRef[Any, Any] | None:
+        """Who sent the message that was read last, if an actor did."""
+        return None if self._last is None else self._last.sender
+
+    async def receive(self, timeout: float | None = None) -> Any:
+        """The next message; an AssertionError if none comes."""
+        return await self._next(self._deadline(timeout), lambda: "")
+
+    @overload
+    async def expect(self, wanted: type[T], timeout: float | None = ...) -> T: ...
+    @overload
+    async def expect(self, wanted: Callable[[Any], bool], timeout: float | None = ...) -> Any: ...
+    @overload
+    async def expect(self, wanted: T, timeout: float | None = ...) -> T: ...
+    async def expect(self, wanted: Any, timeout: float | None = None) -> Any:
+        """The next message, which must be what is wanted."""
+        message = await self._next(self._deadline(timeout), lambda: f"; it expected {in_words(wanted)}")
+        if not matches(wanted, message):
+            raise self._unexpected(in_words(wanted))
+        return message
+
+    async def expect_any_of(self, *wanted: Any, timeout: float | None = None) -> Any:
+        """The next message, which must be one of these."""
+        _require_some(wanted, "expect_any_of()")
+        message = await self._next(self._deadline(timeout), lambda: f"; it expected one of {listed(wanted)}")
+        if not any(matches(one, message) for one in wanted):
+            raise self._unexpected(f"one of {listed(wanted)}")
+        return message
+
+    async def expect_all(self, *wanted: Any, timeout: float | None = None) -> list[Any]:
+        """The next messages, as many as are wanted, which must be these in any order; they are returned in this one."""
+        _require_some(wanted, "expect_all()")
+        deadline = self._deadline(timeout)
+        came: list[Any] = []
+        places: list[int] = []
+
+        def missing() -> str:
+            return listed(one for place, one in enumerate(wanted) if place not in places)
+
+        while len(came) < len(wanted):
+            came.append(await self._next(deadline, lambda: f"; of what it expected, {missing()} did not come"))
+            found = match_all(wanted, came)
+            if found is None:
+                raise self._unexpected(f"{missing()} in any order")
+            places = found
+        return [came[places.index(place)] for place in range(len(wanted))]
+
+    async def expect_terminated(self, ref: ActorRef[Any, Any], timeout: float | None = None) -> Terminated:
+        """The next message is the notice that `ref`, which the probe watches, has ended."""
+        unwatched = "" if ref in self._watched else ", which it does not watch: `await probe.watch(ref)` first"
+        notice = await self._next(self._deadline(timeout), lambda: f"; it expected the end of {ref}{unwatched}")
+        if not isinstance(notice, Terminated):
+            raise self._unexpected(f"the end of {ref}")
+        if notice.ref != ref:
+            raise AssertionError(f"{self.ref} expected the end of {ref}, and {notice.ref} ended ({notice.reason})")
+        return notice
+
+    @overload
+    async def fish(self, wanted: type[T], timeout: float | None = ...) -> T: ...
+    @overload
+    async def fish(self, wanted: Callable[[Any], bool], timeout: float | None = ...) -> Any: ...
+    @overload
+    async def fish(self, wanted: T, timeout: float | None = ...) -> T: ...
+    async def fish(self, wanted: Any, timeout: float | None = None) -> Any:
+        """The first message that is what is wanted; those before it are let go. `timeout` is for all of it."""
+        until, said = self._deadline(timeout)
+        let_go = 0
+
+        def fished() -> str:
+            return f"; it fished for {in_words(wanted)}, and let {let_go} go"
+
+        unread: int | None = None
+        while unread is None or unread > 0:
+            message = await self._next((until, said), fished)
+            if matches(wanted, message):
+                return message
+            let_go += 1
+            if unread is not None:
+                unread -= 1
+            elif asyncio.get_running_loop().time() >= until:
+                unread = len(self.messages)  # what is here already is looked at all the same, but no more than that
+        raise AssertionError(f"{self.ref} got nothing of the kind {said}{fished()}")
+
+    async def expect_no(self, unwanted: Any = None, within: float = 0.0) -> None:
+        """Nothing is unread, and nothing comes until the system has settled and `within` more seconds have passed.
+
+        With `unwanted` (a value, type or function) that goes for such messages alone. Whatever it finds stays unread.
+        Actors that wait for the answer of a probe do not keep the system from settling here.
+        """
+        require_timeout(within)
+        self._refuse(unwanted)
+        await self._settle(unwanted)
+        self._refuse(unwanted)
+        until, _ = self._deadline(within)
+        while within > 0.0 and self._inbox.ended is None:
+            arrivals = self._inbox.arrivals
+            self._refuse(unwanted)
+            if not await self._inbox.comes(until, arrivals):
+                break
+        self._refuse(unwanted)
+
+    async def expect_no_message(self, within: float = 0.0) -> None:
+        """`expect_no()`, by its old name."""
+        await self.expect_no(within=within)
+
+    def within(self, seconds: float) -> _Window:
+        """`async with probe.within(0.5):` all waits for this probe inside have that much time together.
+
+        A `timeout` inside, or another `within`, can make it less, never more. It bounds waiting and measures nothing:
+        a message that is there already is taken however late it is.
+        """
+        require_timeout(seconds)
+        return _Window(self, seconds)
+
+    def ignore(self, *unwanted: Any) -> None:
+        """Let go unseen what is one of these, also of the unread; called again, it is for these instead, or none."""
+        self._inbox.ignored = unwanted
+
+    # -- acting
+
+    def send(self, ref: ActorRef[M, Any], message: M, *, lane: Lane = Lane.DATA) -> None:
+        """Tell `ref` a message that the probe is the sender of, so that it gets the reply."""
+        ref.tell(message, lane=lane, sender=self.ref)
+
+    def reply(self, value: object) -> None:
+        """Answer the message that was read last: an ask once, a tell by telling its sender."""
+        last = self._require_last()
+        if last.reply is not None:
+            self._give(last, last.reply.send, value)
+        elif last.sender is not None:
+            last.sender.tell(value, sender=self.ref)
+        else:
+            raise AssertionError(f"{self.ref} has nobody to reply to: {shown(last.message)} was told from outside")
+
+    def fail_reply(self, cause: BaseException) -> None:
+        """Let whoever asked what was read last get `cause`."""
+        last = self._require_last()
+        if last.reply is None:
+            raise AssertionError(f"{self.ref} cannot fail the reply to {shown(last.message)}: it was told, not asked")
+        self._give(last, last.reply.fail, cause)
+
+    def _require_last(self) -> Heard:
+        if self._last is None:
+            raise AssertionError(f"{self.ref} has read no message to reply to: `receive` or `expect` one first")
+        return self._last
+
+    def _give(self, last: Heard, give: Callable[[Any], None], value: object) -> None:
+        try:
+            give(value)
+        except AlreadyReplied:
+            text = f"{self.ref} has answered {shown(last.message)} already: an ask is answered once"
+            raise AssertionError(text) from None
+
+    async def watch(self, ref: ActorRef[Any, Any]) -> None:
+        """Watch `ref`; its end comes as a `Terminated`."""
+
+        def begin() -> None:
+            body: Any = self.ref._cell.body
+            if not isinstance(body, Body):
+                raise AssertionError(f"{self.ref} has ended ({body.reason}), and cannot watch {ref}")
+            context: Any = body
+            context.watch(ref)
+
+        self.system.call("watch()", begin)
+        self._watched.append(ref)
+
+    # -- waiting
+
+    def _deadline(self, timeout: float | None) -> tuple[float, str]:
+        """When a wait that begins now ends, by the running asyncio loop, and how to say so."""
+        if timeout is not None:
+            require_timeout(timeout)
+        now = asyncio.get_running_loop().time()
+        mine = [window for window in _windows.get() if window.probe is self]
+        seconds = timeout if timeout is not None else inf if mine else self.timeout
+        until, said = now + seconds, f"within {seconds} s"
+        for window in mine:
+            if window.until < until:
+                until = window.until
+                said = f"in the {max(0.0, until - now):.3g} s that were left of within({window.seconds})"
+        return until, said
+
+    async def _next(self, deadline: tuple[float, str], wanted: Callable[[], str]) -> Any:
+        """Read a message, or say why there is none."""
+        until, said = deadline
+        inbox = self._inbox
+        in_time = True
+        while True:
+            arrivals, ended = inbox.arrivals, inbox.ended
+            heard = inbox.take()
+            if heard is not None:
+                self._last = heard
+                return heard.message
+            if ended is not None:
+                raise AssertionError(f"{self.ref} has ended ({ended}), and no message comes any more{wanted()}")
+            if not in_time:
+                raise AssertionError(f"{self.ref} got no message {said}{wanted()}{self._why_silent()}")
+            in_time = await inbox.comes(until, arrivals)
+
+    async def _settle(self, unwanted: Any) -> None:
+        """Let everything happen that is under way."""
+        until, _ = self._deadline(_SETTLE_TIMEOUT)
+        try:
+            await settle(self.system, max(0.0, until - asyncio.get_running_loop().time()))
+        except SettleTimeout as exc:
+            self._refuse(unwanted)
+            raise AssertionError(f"{self.ref} cannot tell that no message comes: {exc}") from exc
+
+    # -- saying what is wrong
+
+    def _refuse(self, unwanted: Any) -> None:
+        for heard in self._inbox.unread():
+            if unwanted is None or matches(unwanted, heard.message):
+                what = "no message" if unwanted is None else f"nothing like {in_words(unwanted)}"
+                raise AssertionError(f"{self.ref} expected {what} and got {shown(heard.message)}{_origin(heard)}")
+
+    def _unexpected(self, wanted: str) -> AssertionError:
+        last = self._require_last()
+        unread = self.messages
+        after = f"; after it came {', '.join(map(shown, unread[:3]))}{', ...' if unread[3:] else ''}" if unread else ""
+        return AssertionError(
+            f"{self.ref} expected {wanted} and got {shown(last.message)}{_origin(last)}{after} "
+            "(`fish` lets other messages go by, `ignore` keeps them out)"
+        )
+
+    def _why_silent(self) -> str:
+        if self.system.phase == Phase.NEW:
+            return f" (the system {self.system.name!r} does not run yet: enter it with `async with`)"
+        if isinstance(self.system.clock, ManualClock):
+            return " (time stands still: what a timer brings comes after `await clock.advance(...)`)"
+        return ""
+
+
+def _origin(heard: Heard) -> str:
+    return "" if heard.sender is None else f" from {heard.sender}"
+
+
+def _require_some(wanted: tuple[Any, ...], what: str) -> None:
+    if not wanted:
+        raise BadArgument(f"{what} takes what is expected, as in {what[:-2]}(Deposit, Withdraw)")

@@ -1,0 +1,1 @@
+"""Simulations: actors on a virtual clock, in an order that a seed decides."""

@@ -1,0 +1,352 @@
+"""Brings the faults of one simulation about.
+
+Each fault draws from a stream of its own, so what one does is the same whether or not another is there: a failure can
+be looked for again with fewer of them. A message that is delayed has its room in the mailbox from the start, as one
+from another thread has, and waits among the loop's alarms; notices to the same actor wait behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from fnmatch import fnmatchcase
+from typing import Any
+from zlib import crc32
+
+from greenroom._core.alerts import ROOM
+from greenroom._core.cell import Cell
+from greenroom._core.dice import Dice
+from greenroom._core.director import Director
+from greenroom._core.happenings import INJECTED
+from greenroom._core.slip import Slip
+from greenroom._core.timers import Alarm
+from greenroom.actor.body import Body
+from greenroom.actor.signals import ReceiveTimeout
+from greenroom.errors import InjectedFault
+from greenroom.lanes import Overflow
+from greenroom.testing.faults import Crash, Delay, Fault, Fill, Shutdown, Slow, Stop, drawn_number, drawn_seconds
+from greenroom.testing.tracing.events import OUTSIDE
+
+__all__ = ["Injector"]
+
+_NOTICE = object()
+
+
+class Injector:
+    """What stands between actors and their messages, when faults were asked for."""
+
+    def __init__(self, faults: tuple[Fault, ...], dice: Dice, director: Director) -> None:
+        self._director = director
+        # Each with its own stream, whether or not it draws from it.
+        seeds = [dice.draw() for _ in faults]
+        self.faults = tuple(
+            fault.with_seed(seed) if fault.seed is None else fault for fault, seed in zip(faults, seeds, strict=True)
+        )
+        self._crashes = [fault for fault in self.faults if isinstance(fault, Crash)]
+        self._fills = [fault for fault in self.faults if isinstance(fault, Fill)]
+        self._slows = [(fault, _dice_of(fault)) for fault in self.faults if isinstance(fault, Slow)]
+        self._delays = [(fault, _dice_of(fault)) for fault in self.faults if isinstance(fault, Delay)]
+        # What happens at a step, the first one last.
+        self._events = sorted(
+            ((self._moment_of(fault), fault) for fault in self.faults if isinstance(fault, Stop | Shutdown)),
+            key=lambda event: -event[0],
+        )
+        self._patients: dict[Cell, _Patient] = {}
+        # What is on its way, by sender, actor and lane, and in all to an actor.
+        self._pairs: dict[Any, _Line] = {}
+        self._on_the_way: dict[Any, _Line] = {}
+
+    def _moment_of(self, fault: Stop | Shutdown) -> int:
+        dice = _dice_of(fault)
+        return drawn_number(fault.at, dice) if dice.fraction() < fault.chance else 1 << 62
+
+    # -- what the director asks
+
+    def meets(self, cell: Cell) -> None:
+        """A cell was made: nothing happens to one that has had no message."""
+
+    def handle(self, cell: Cell, message: object) -> object:
+        """Have a message handled, or not, and in its own time."""
+        patient = self._patient(cell)
+        patient.handled += 1
+        for number, crash in patient.crashes:
+            if number == patient.handled:
+                self._note(cell, f"{cell.name()} crashes at its message number {number}")
+                raise InjectedFault(cell.name(), number) if crash.error is None else crash.error()
+        result = cell.handler(cell.subject, message)
+        for fault, dice in self._slows:
+            if dice.fraction() < fault.chance and _fits(fault.who, cell):
+                result = self._take_time(cell, result, drawn_seconds(fault.by, dice))
+        return result
+
+    def _take_time(self, cell: Cell, result: Any, seconds: float) -> object:
+        self._note(cell, f"{cell.name()} takes {seconds:g} s")
+        if isinstance(result, Coroutine):
+            return _slowed(result, seconds)
+        clock = self._director.clock
+        clock.move_to(clock.time + seconds)
+        self._director.time_moved()
+        return result
+
+    def holds(self, cell: Cell, message: object, sender: Any, lane: Any, by_timer: bool) -> bool:
+        """A message is sent; True when it is on its way for a while."""
+        if cell.closed:
+            return False
+        if self._fills:
+            patient = self._patient(cell)
+            patient.sent += 1
+            self._fill(cell, patient, patient.sent)
+        if not self._delays or by_timer or cell.loop.clock is not self._director.clock:
+            return False
+        return self._delay(cell, message, sender, lane)
+
+    def approaches(self, cell: Cell) -> None:
+        """Somebody looks whether there is room for a message."""
+        if self._fills and not cell.closed:
+            patient = self._patient(cell)
+            self._fill(cell, patient, patient.sent + 1)
+
+    def holds_notice(self, cell: Cell, notice: object) -> bool:
+        """A notice is sent; True when it waits behind messages that are on their way."""
+        line = self._on_the_way.get(cell)
+        if line is None or isinstance(notice, ReceiveTimeout):  # which is about nothing having come
+            return False
+        self._send(_Arrival(self, cell, notice, _NOTICE, None, line.last, None, promised=False))
+        return True
+
+    def after_step(self, step: int) -> None:
+        """A visit has ended."""
+        while self._events and self._events[-1][0] <= step:
+            self._take_place(self._events.pop()[1])
+
+    def is_on_the_way(self, loop: Any) -> bool:
+        """Whether messages are on their way on `loop`."""
+        return any(cell.loop is loop for cell in self._on_the_way)
+
+    def close(self) -> None:
+        """The simulation is over: let go of everything."""
+        self._patients.clear()
+        self._pairs.clear()
+        self._on_the_way.clear()
+
+    # -- what happens to actors
+
+    def _patient(self, cell: Cell) -> _Patient:
+        patient = self._patients.get(cell)
+        if patient is None:
+            patient = self._patients[cell] = _Patient()
+            # By its name: who comes first depends on the schedule, and a failure is looked for at simpler ones.
+            number = crc32(cell.name().encode())
+            for fault in self._crashes:
+                dice = Dice((fault.seed or 0) + number)
+                if _fits(fault.who, cell) and dice.fraction() < fault.chance:
+                    patient.crashes.append((drawn_number(fault.at, dice), fault))
+            for filling in self._fills:
+                dice = Dice((filling.seed or 0) + number)
+                if _fits(filling.who, cell) and dice.fraction() < filling.chance:
+                    patient.fills.append((drawn_number(filling.at, dice), drawn_seconds(filling.lasting, dice)))
+        return patient
+
+    def _take_place(self, fault: Stop | Shutdown) -> None:
+        if isinstance(fault, Shutdown):
+            self._note(None, "the system is shut down")
+            for loop in self._director.loops:
+                if loop.host.port is not None:
+                    loop.host.port.stop()
+            return
+        living = [cell for loop in self._director.loops for cell in loop.table if _fits(fault.who, cell)]
+        if living:
+            cell = living[_dice_of(fault).below(len(living))]
+            self._note(cell, f"{cell.name()} is {'killed' if fault.kill else 'stopped'}")
+            if fault.kill:
+                cell.ref.kill()
+            else:
+                cell.ref.stop()
+
+    def _note(self, cell: Cell | None, text: str) -> None:
+        self._director.note(INJECTED, cell, text, None)
+
+    # -- what happens to mailboxes
+
+    def _fill(self, cell: Cell, patient: _Patient, sent: int) -> None:
+        drops_oldest = cell.config.overflow is Overflow.DROP_OLD
+        for fill in [fill for fill in patient.fills if fill[0] == sent]:
+            patient.fills.remove(fill)
+            # One that drops its oldest has nothing to drop while it is empty.
+            if not drops_oldest or cell.depth(1) > 0:
+                self._note(cell, f"{cell.name()} has no room for {fill[1]:g} s")
+                room = cell.capacity - (1 if drops_oldest else 0)
+                cell.reserved += room
+                _start(cell, _Emptied(cell, room, cell.loop.now() + fill[1]))
+
+    # -- what happens on the way
+
+    def _delay(self, cell: Cell, message: object, sender: Any, lane: Any) -> bool:
+        seconds = 0.0
+        name = _sender_name(sender)
+        for fault, dice in self._delays:
+            if dice.fraction() < fault.chance and _fits(fault.to, cell) and _fits_name(fault.sender, name, sender):
+                seconds += drawn_seconds(fault.by, dice)
+        now = self._director.clock.time
+        pair = (name, cell, lane)
+        before = self._pairs.get(pair)
+        if before is None and seconds == 0.0:
+            return False
+        promised = cell.config.overflow is not Overflow.DROP_OLD
+        if promised and not cell.loop.inbound.promise(cell, lane):
+            return False
+        arrival = now + seconds if before is None else max(now + seconds, before.last)
+        self._send(_Arrival(self, cell, message, sender, lane, arrival, pair, promised))
+        return True
+
+    def _send(self, arrival: _Arrival) -> None:
+        for lines, key in ((self._on_the_way, arrival.cell), (self._pairs, arrival.pair)):
+            if key is not None:
+                line = lines.setdefault(key, _Line())
+                line.count += 1
+                line.last = max(line.last, arrival.deadline)
+        _start(arrival.cell, arrival)
+
+    def arrived(self, arrival: _Arrival) -> None:
+        """One that was on its way is no more."""
+        for lines, key in ((self._on_the_way, arrival.cell), (self._pairs, arrival.pair)):
+            line = lines.get(key)
+            if line is not None:
+                line.count -= 1
+                if line.count == 0:
+                    del lines[key]
+
+
+class _Patient:
+    """What is to happen to one actor, and how many messages it has had."""
+
+    __slots__ = ("crashes", "fills", "handled", "sent")
+
+    def __init__(self) -> None:
+        self.handled = 0
+        self.sent = 0
+        self.crashes: list[tuple[int, Crash]] = []
+        self.fills: list[tuple[int, float]] = []
+
+
+class _Line:
+    """What is on its way to one actor."""
+
+    __slots__ = ("count", "last")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last = 0.0
+
+
+class _Arrival(Alarm):
+    """A message or notice on its way."""
+
+    __slots__ = ("_injector", "_lane", "_message", "_promised", "_sender", "cell", "pair")
+
+    def __init__(
+        self,
+        injector: Injector,
+        cell: Cell,
+        message: object,
+        sender: Any,
+        lane: Any,
+        arrival: float,
+        pair: tuple[Any, ...] | None,
+        promised: bool,
+    ) -> None:
+        self.set_up_alarm(arrival)
+        self._injector = injector
+        self.cell = cell
+        self.pair = pair
+        self._message = message
+        self._sender = sender
+        self._lane = lane
+        self._promised = promised
+
+    def ring(self, door: Any) -> None:
+        """It is there."""
+        cell = self.cell
+        self._injector.arrived(self)
+        if self._sender is _NOTICE:
+            if not cell.closed:
+                cell.enqueue_notice(self._message)
+                cell.make_runnable()
+        elif self._promised:
+            try:
+                door.let_in_promised(cell, self._message, self._sender, self._lane)
+            finally:
+                cell.loop.inbound.redeem(cell, self._lane)
+                if cell.alert & ROOM:
+                    door.fill_up(cell)
+        else:
+            door.decide(cell, self._message, self._sender, self._lane)
+
+    def end(self) -> None:
+        """The loop has stopped, and with it the actor: a dead letter."""
+        super().end()
+        self.ring(self.cell.loop.door)
+
+
+class _Emptied(Alarm):
+    """A mailbox that was filled has room again."""
+
+    __slots__ = ("_cell", "_room")
+
+    def __init__(self, cell: Cell, room: int, moment: float) -> None:
+        self.set_up_alarm(moment)
+        self._cell = cell
+        self._room = room
+
+    def ring(self, door: Any) -> None:
+        """Give the room back, and let those in who wait for it."""
+        self._cell.reserved = max(0, self._cell.reserved - self._room)
+        if self._cell.alert & ROOM:
+            door.fill_up(self._cell)
+
+
+def _start(cell: Cell, alarm: Alarm) -> None:
+    loop = cell.loop
+    loop.timers.add(alarm)
+    if loop.runq.asleep:
+        loop.runq.wake()
+
+
+def _dice_of(fault: Fault) -> Dice:
+    return Dice(fault.seed or 0)
+
+
+def _fits(who: str | type, cell: Cell) -> bool:
+    if isinstance(who, type):
+        return isinstance(cell.subject, who) or _will_be(who, cell.body)
+    ref = cell.ref
+    if ref is None:
+        return False
+    return who == "*" or fnmatchcase(ref.name, who) or fnmatchcase(ref.path, who)
+
+
+def _will_be(who: type, body: Any) -> bool:
+    """Whether an actor that has not started yet, or starts again, is one of `who`."""
+    factory = body.spec.factory if isinstance(body, Body) else None
+    return isinstance(factory, type) and issubclass(factory, who)
+
+
+def _sender_name(sender: Any) -> str:
+    shown = sender.shown_sender() if isinstance(sender, Slip) else sender
+    return OUTSIDE if shown is None else str(shown)
+
+
+def _fits_name(who: str | type, path: str, sender: Any) -> bool:
+    if isinstance(who, type):
+        shown: Any = sender.shown_sender() if isinstance(sender, Slip) else sender
+        return shown is not None and _fits(who, shown._cell)
+    return who == "*" or fnmatchcase(path, who) or fnmatchcase(path.rpartition("/")[2], who)
+
+
+async def _slowed(handling: Coroutine[Any, Any, Any], seconds: float) -> Any:
+    try:
+        await asyncio.sleep(seconds)
+    except BaseException:
+        handling.close()
+        raise
+    return await handling

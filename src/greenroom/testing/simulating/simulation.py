@@ -1,0 +1,206 @@
+"""`Simulation`: a program on a virtual clock and a seeded scheduler, the same from the same seed every time.
+
+What a real run leaves to the machine is decided by a schedule, and drawn from the seed: which actor runs next, how many
+messages it handles before another does, and when code outside the actors has its turn between them. Time stands still
+while anybody has something to do, and then jumps to the next deadline: hours pass in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+from greenroom._core.dice import Dice
+from greenroom._core.director import Director
+from greenroom._core.schedules import Fifo, Pct, Schedule, Scripted, Shuffled
+from greenroom._core.virtualclock import VirtualClock
+from greenroom.errors import BadArgument, ConfigError
+from greenroom.system.config import SystemConfig
+from greenroom.system.system import ActorSystem
+from greenroom.testing.faults import Fault
+from greenroom.testing.simulating.injection import Injector
+from greenroom.testing.simulating.session import Session
+from greenroom.testing.simulating.stage import Stage
+from greenroom.testing.tracing.trace import Trace
+
+__all__ = ["Script", "Simulation"]
+
+T = TypeVar("T")
+Program = Callable[[ActorSystem], Coroutine[Any, Any, T]]
+Script = Mapping[int, tuple[int, int, int]]
+"""A schedule as what it does otherwise than first come first served: at a step, who, for how long, and a pause."""
+
+SCHEDULES = ("random", "pct", "fifo")
+_DEPTH = 3
+"""How many things must happen in one order for the bugs that `pct` looks for."""
+
+
+class Simulation:
+    """Runs a program of actors so that it can be run again, exactly.
+
+    >>> import asyncio
+    >>> from greenroom import Actor, ActorSystem
+    >>> class Sleeper(Actor[float, float]):
+    ...     async def receive(self, message: float) -> float:
+    ...         await asyncio.sleep(message)
+    ...         return self.ctx.now()
+    >>> async def program(system: ActorSystem) -> float:
+    ...     return await system.spawn(Sleeper).ask(3600.0, timeout=None)
+    >>> simulation = Simulation(seed=7)
+    >>> simulation.run(program)         # an hour, at once
+    3600.0
+    >>> first = simulation.trace.digest
+    >>> simulation.run(program)
+    3600.0
+    >>> simulation.trace.digest == first
+    True
+
+    `schedule` is `"random"` (any runnable actor, for any number of messages), `"pct"` (priorities that change at a few
+    moments: finds rare orders sooner), `"fifo"` (what the real loop does), or a `Script`. `faults` are those of
+    `greenroom.testing.faults`. `config` is the system's; its clock and seed are the simulation's, unless it has its
+    own. `keep` is how many events the trace has: the last ones, if there are more.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        schedule: str | Script = "random",
+        faults: Iterable[Fault] = (),
+        config: SystemConfig | None = None,
+        keep: int = 10_000,
+        max_steps: int = 1_000_000,
+    ) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise ConfigError("seed", seed, "must be a whole number")
+        _require_schedule(schedule)
+        _require_number("keep", keep, 0)
+        _require_number("max_steps", max_steps, 1)
+        self.seed = seed
+        self.schedule = schedule
+        self.faults = _require_faults(faults)
+        self.config = SystemConfig() if config is None else config
+        self.keep = keep
+        self.max_steps = max_steps
+        # What the last run did.
+        self.system: ActorSystem | None = None
+        self._director: Director | None = None
+        self._trace: Trace | None = None
+        self._records_choices = False
+
+    def __repr__(self) -> str:
+        parts = [f"seed={self.seed}"]
+        if self.schedule != "random":
+            parts.append(f"schedule={self.schedule!r}")
+        if self.faults:
+            parts.append(f"faults={list(self.faults)!r}")
+        return f"Simulation({', '.join(parts)})"
+
+    def run(self, program: Program[T]) -> T:
+        """Run `program(system)` to its end and shut the system down; what it returns, or raise what it raised."""
+        __tracebackhide__ = True
+        if not callable(program):
+            raise BadArgument(f"a simulation runs an `async def program(system)`, not {program!r}")
+
+        async def main() -> T:
+            # Made in here, where a system finds its director.
+            self.system = system = ActorSystem("simulation", config=self.config)
+            async with system:
+                return await _called(program, system)
+
+        return self.run_main(main)
+
+    def run_main(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run `main()`, as `asyncio.run` would: a program that makes its own systems, each of which is simulated."""
+        __tracebackhide__ = True
+        stage = Stage(self._direct(), self.seed)
+        try:
+            return stage.run(main)
+        finally:
+            stage.close()
+
+    def open(self) -> Session:
+        """Begin a run that goes on bit by bit, as somebody outside says."""
+        return Session(Stage(self._direct(), self.seed), self.config)
+
+    def _direct(self) -> Director:
+        """A new director, before whom nothing has happened yet."""
+        dice = Dice(self.seed)
+        schedule = _schedule_of(self.schedule, dice.draw())
+        director = Director(schedule, VirtualClock(), dice.draw(), self.keep, self.max_steps)
+        if self.faults:
+            director.faults = Injector(self.faults, dice.fork(), director)
+        if self._records_choices:
+            director.choices = {}
+        self._director = director
+        self._trace = None
+        return director
+
+    def write_choices(self) -> None:
+        """Have the next run's schedule written down, in `choices`."""
+        self._records_choices = True
+
+    @property
+    def choices(self) -> dict[int, tuple[int, int, int]]:
+        """What the last run's schedule did otherwise than first come first served, as a `Script`."""
+        director = self._director
+        return {} if director is None or director.choices is None else dict(director.choices)
+
+    @property
+    def drawn_faults(self) -> tuple[Fault, ...]:
+        """The faults of the last run, each with the seed that it drew from."""
+        director = self._director
+        return () if director is None or director.faults is None else director.faults.faults
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a trace."""
+        return self._director is not None
+
+    @property
+    def trace(self) -> Trace:
+        """What happened in the last run."""
+        if self._trace is None:
+            if self._director is None:
+                raise BadArgument("the simulation has not run yet: its trace is there after `run`")
+            self._trace = Trace(self._director)
+        return self._trace
+
+
+def _schedule_of(schedule: str | Script, seed: int) -> Schedule:
+    if isinstance(schedule, Mapping):
+        return Scripted(dict(schedule))
+    if schedule == "fifo":
+        return Fifo()
+    return Pct(seed, _DEPTH) if schedule == "pct" else Shuffled(seed)
+
+
+def _require_schedule(schedule: object) -> None:
+    if isinstance(schedule, Mapping):
+        for step, choice in schedule.items():
+            numbers = (step, *choice) if isinstance(choice, tuple) and len(choice) == 3 else (None,)
+            if any(type(one) is not int or one < 0 for one in numbers):
+                raise ConfigError("schedule", {step: choice}, "must be {step: (position, messages, pause)}, in numbers")
+    elif schedule not in SCHEDULES:
+        raise ConfigError("schedule", schedule, f"must be one of {', '.join(SCHEDULES)}, or a script")
+
+
+def _require_faults(declared: object) -> tuple[Fault, ...]:
+    if isinstance(declared, Iterable) and not isinstance(declared, str):
+        given = tuple(declared)
+        if all(isinstance(fault, Fault) for fault in given):
+            return given
+    raise ConfigError("faults", declared, "must be a list of faults, such as `faults.crash(...)`")
+
+
+def _require_number(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(name, value, f"must be a whole number, {least} or more")
+
+
+async def _called(program: Program[T], system: ActorSystem) -> T:
+    made: Any = program(system)
+    if not hasattr(made, "__await__"):
+        raise BadArgument(f"{program!r} must be `async def`, and returned {made!r}")
+    result: T = await made
+    return result

@@ -1,0 +1,1 @@
+"""What happened in a simulation, to read and to look at."""

@@ -1,0 +1,278 @@
+"""A trace as a sequence diagram in Mermaid's language, and what its pictures need to know as well.
+
+Mermaid draws each arrow level, so one arrow cannot show both when a message was sent and when it was handled. Here it
+is drawn where the message is **handled**, because that order is what an actor's state depends on, and has the number
+of its **sending**: numbers that do not go up are messages that changed places, and one that another sent later has
+overtaken on its way to the same actor says so.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect, insort
+from collections.abc import Sequence
+
+from greenroom.exits import ExitReason
+from greenroom.testing.tracing.events import OUTSIDE, Event, shown
+
+__all__ = ["mermaid"]
+
+SENT = frozenset({"told", "asked", "ticked"})
+LOST = frozenset({"dead_letter", "dropped", "full"})
+BETWEEN_TWO = SENT | {"taken", "answered", "refused"}
+"""Events whose `other` is somebody; of the rest nobody is known to have caused them."""
+
+_OWN = frozenset({"taken", "answered", "failed", "started", "stopped", "restarted", "escalated"})
+_OF_HANDLING = frozenset({"answered", "refused", "failed", "injected"})
+
+_NOTES = {
+    "failed": "fails: {}",
+    "started": "starts",
+    "stopped": "ends: {}",
+    "restarted": "is restarted after {}",
+    "escalated": "escalates {}",
+    "full": "has no room for {}",
+    "dropped": "drops {}",
+    "dead_letter": "dead letter: {}",
+    "injected": "fault: {}",
+}
+_LOST_NOTES = {"full": "no room for {}", "dropped": "{} is dropped", "dead_letter": "{} is a dead letter"}
+
+_TITLE = "Numbered as sent, drawn as handled"  # Mermaid cuts off a longer one where few take part
+_ARROWS = {"told": "->>", "asked": "->>", "ticked": "-)", "answered": "-->>", "refused": "--x", "lost": "-x"}
+_LONGEST_NAME = 32
+_LONGEST_MESSAGE = 40
+_LONGEST_NOTE = 60
+_MOST_OVERTAKERS = 3
+
+
+class Passage:
+    """The way of one message: positions, among the events, of its sending and of its end, and who was faster.
+
+    `ended` is where it is handled or lost, None if neither happens. `number` counts messages as they were sent, from 1.
+    `overtaken_by` are the numbers of those sent later to the same actor that it handles earlier.
+    """
+
+    __slots__ = ("ended", "number", "overtaken_by", "sent")
+
+    def __init__(self, number: int, sent: int) -> None:
+        self.number = number
+        self.sent = sent
+        self.ended: int | None = None
+        self.overtaken_by: list[int] = []
+
+
+def passages(events: Sequence[Event]) -> list[Passage]:
+    """The way of each message that is sent in `events`, in the order of their sending."""
+    found: list[Passage] = []
+    under_way: dict[str, list[Passage]] = {}
+    handled: dict[str, list[int]] = {}
+    for position, event in enumerate(events):
+        to_actor = under_way.setdefault(event.actor, [])
+        if event.kind in SENT:
+            passage = Passage(len(found) + 1, position)
+            found.append(passage)
+            to_actor.append(passage)
+        elif event.kind == "taken" or event.kind in LOST:
+            ended = _which_ends(events, to_actor, event)
+            if ended is not None:
+                to_actor.remove(ended)
+                ended.ended = position
+                if event.kind == "taken":
+                    before = handled.setdefault(event.actor, [])
+                    ended.overtaken_by = before[bisect(before, ended.number) :]
+                    insort(before, ended.number)
+    return found
+
+
+def _which_ends(events: Sequence[Event], to_actor: list[Passage], event: Event) -> Passage | None:
+    # Who finds no room is the last that came; all others go in the order in which they were sent.
+    for passage in reversed(to_actor) if event.kind == "full" else to_actor:
+        sending = events[passage.sent]
+        if sending.what is event.what and (event.kind in LOST or sending.other == event.other):
+            return passage
+    return None
+
+
+def participants(events: Sequence[Event]) -> list[str]:
+    """Who takes part: what is outside, if it does, and then the actors in the order in which they appear."""
+    found: dict[str, None] = {}
+    for event in events:
+        if event.kind in BETWEEN_TWO:
+            found[event.other] = None
+        found[event.actor] = None
+    return sorted(found, key=lambda name: name != OUTSIDE)
+
+
+def lives(events: Sequence[Event], name: str) -> list[tuple[int | None, int | None]]:
+    """From which to which event somebody is there; None where it was before the first, or is after the last."""
+    if name == OUTSIDE:
+        return [(None, None)]
+    own = [position for position, event in enumerate(events) if _shows_life(event, name)]
+    turns = [events[position].kind for position in own if events[position].kind in ("started", "stopped")]
+    found: list[tuple[int | None, int | None]] = []
+    living = bool(own) and turns[:1] != ["started"]
+    since: int | None = None
+    for position in own:
+        kind = events[position].kind
+        if kind == "stopped" and living:
+            found.append((since, position))
+            living = False
+        elif not living and (kind == "started" or not found):  # hooks may do something before it has started
+            living, since = True, position
+    return [*found, (since, None)] if living else found
+
+
+def _shows_life(event: Event, name: str) -> bool:
+    """Whether the actor must live for this to happen."""
+    if event.kind in ("told", "asked"):
+        return event.other == name
+    return event.actor == name and event.kind in _OWN
+
+
+def end_of_handling(events: Sequence[Event], taken: int) -> int:
+    """The last event that belongs to a message's handling, as far as that is one visit; `taken` if none does."""
+    handler = events[taken].actor
+    last = taken
+    for position in range(taken + 1, len(events)):
+        event = events[position]
+        if event.step != events[taken].step or (event.kind == "taken" and event.actor == handler):
+            break
+        sends = event.kind in ("told", "asked") and event.other == handler
+        # Time can pass in a visit (`faults.slow`); but a question that times out may follow one, in the same step.
+        timely = event.time == events[taken].time or event.kind == "answered"
+        if sends or (event.actor == handler and event.kind in _OF_HANDLING and timely):
+            last = position
+    return last
+
+
+def in_words(event: Event) -> str:
+    """What the event is about: the message, the exception, the reason, the fault."""
+    what = event.what
+    if isinstance(what, ExitReason):
+        return what.kind.value if what.cause is None else f"{what.kind.value}, {shown(what.cause)}"
+    return what if event.kind == "injected" and isinstance(what, str) else shown(what)
+
+
+def note_on(event: Event) -> str:
+    """What happened to the actor, to stand beside it."""
+    return _NOTES.get(event.kind, event.kind + ": {}").format(in_words(event))
+
+
+def printable(text: str) -> str:
+    """`text` on one line, without characters that cannot be seen."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def shortened(text: str, longest: int) -> str:
+    """The beginning of `text`, if it is too long."""
+    return text if len(text) <= longest else text[: max(longest - 1, 0)] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def shortened_name(name: str, longest: int) -> str:
+    """The end of a path, which tells actors apart, if it is too long."""
+    return name if len(name) <= longest else "\N{HORIZONTAL ELLIPSIS}" + name[len(name) - longest + 1 :]
+
+
+def in_seconds(time: float) -> str:
+    """A moment of the virtual clock."""
+    return f"{time:.6g} s"
+
+
+def mermaid(events: Sequence[Event]) -> str:
+    """The events as a `sequenceDiagram`: a message is an arrow where it is handled, numbered as it was sent."""
+    return _Chart(events).text()
+
+
+class _Chart:
+    """The lines of one diagram, written from top to bottom."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+        self._passages = passages(events)
+        self._ends = {passage.ended: passage for passage in self._passages if passage.ended is not None}
+        self._ids = {name: f"p{position}" for position, name in enumerate(participants(events))}
+        self._lines: list[str] = []
+        self._now = 0.0
+
+    def text(self) -> str:
+        """The whole diagram."""
+        for position, event in enumerate(self._events):
+            self._write(event, self._ends.get(position))
+        for passage in self._passages:
+            if passage.ended is None:
+                self._write_lost(self._events[-1], passage, "{} is never handled")
+        if self._lines:
+            self._lines.insert(0, f"title {_TITLE}")
+        cast = [f"participant {self._ids[name]} as {_alias(name, self._ids[name])}" for name in self._ids]
+        return "\n    ".join(["sequenceDiagram", *cast, *self._lines]) + "\n"
+
+    def _write(self, event: Event, passage: Passage | None) -> None:
+        if event.kind in SENT:
+            return  # it is drawn where it ends
+        if event.kind == "taken":
+            self._write_taken(event, passage)
+        elif event.kind in _ARROWS:
+            self._arrow(event, event.kind, event.actor, event.other, _message(event))
+        elif event.kind in LOST and passage is not None:
+            self._write_lost(event, passage, _LOST_NOTES[event.kind])
+        elif event.kind != "started" or self._lines:  # who starts before anything is handled is simply there
+            self._note(event, event.actor, note_on(event))
+
+    def _write_taken(self, event: Event, passage: Passage | None) -> None:
+        if passage is None:  # it was sent before the first event, or is handled again
+            self._arrow(event, "told", event.other, event.actor, f"{_message(event)}, sent earlier")
+        else:
+            kind = self._events[passage.sent].kind
+            self._arrow(event, kind, event.other, event.actor, self._sent(passage) + _overtaken(passage))
+
+    def _write_lost(self, event: Event, passage: Passage, why: str) -> None:
+        sending = self._events[passage.sent]
+        self._arrow(event, "lost", sending.other, sending.actor, self._sent(passage))
+        self._note(event, sending.actor, why.format(passage.number))
+
+    def _sent(self, passage: Passage) -> str:
+        sending = self._events[passage.sent]
+        return f"{passage.number} {'asks ' if sending.kind == 'asked' else ''}{_message(sending)}"
+
+    def _arrow(self, event: Event, kind: str, sender: str, receiver: str, words: str) -> None:
+        who = f"{self._ids[sender]}{_ARROWS[kind]}{self._ids[receiver]}"
+        self._lines.append(f"{who}: {_escaped(words)}{self._when(event)}")
+
+    def _note(self, event: Event, name: str, words: str) -> None:
+        text = _escaped(shortened(printable(words), _LONGEST_NOTE))
+        self._lines.append(f"Note over {self._ids[name]}: {text}{self._when(event)}")
+
+    def _when(self, event: Event) -> str:
+        """The time, where the clock has moved."""
+        if event.time == self._now:
+            return ""
+        self._now = event.time
+        return f" at {in_seconds(event.time)}"
+
+
+def _message(event: Event) -> str:
+    return shortened(printable(in_words(event)), _LONGEST_MESSAGE)
+
+
+def _overtaken(passage: Passage) -> str:
+    faster = [str(number) for number in passage.overtaken_by[:_MOST_OVERTAKERS]]
+    if len(passage.overtaken_by) > _MOST_OVERTAKERS:
+        faster.append("\N{HORIZONTAL ELLIPSIS}")
+    return f", overtaken by {', '.join(faster)}" if faster else ""
+
+
+def _alias(name: str, without: str) -> str:
+    return _escaped(shortened_name(printable(name).strip(), _LONGEST_NAME)) or without
+
+
+def _escaped(text: str) -> str:
+    """`text` as Mermaid takes it: what its language or HTML would read otherwise is given by number."""
+    escaped = "".join(f"#{ord(char)};" if char in _SPECIAL else char for char in text)
+    # Mermaid takes the last `;` off anything that looks like a style with a colour.
+    for word in ("style", "classDef"):
+        escaped = escaped.replace(word, f"#{ord(word[0])};{word[1:]}")
+    return escaped
+
+
+_SPECIAL = frozenset('#;%<>&"`\\$\N{LATIN SMALL LIGATURE FL}\N{PILCROW SIGN}')
+"""Beside what its lexer and HTML use: `%%{...}%%` is a setting, `$$...$$` a formula, and the last two are its own."""

@@ -1,0 +1,379 @@
+"""`explore` finds the seed at which a program fails, and the simplest run that fails in the same way (B1)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+from typing import Any
+
+import pytest
+
+from greenroom import Actor, ActorSystem, AskTimeout, MailboxConfig, Supervision, SystemConfig
+from greenroom.errors import BadArgument, ConfigError, InjectedFault, SimulationStuck
+from greenroom.testing import Failure, Report, Simulation, explore, faults
+from greenroom.testing.exploring.trial import CheckFailed
+
+
+class Note(Actor[str, None]):
+    """Writes down what it gets."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def receive(self, message: str) -> None:
+        self.log.append(message)
+
+
+async def in_order(system: ActorSystem) -> list[str]:
+    """Three actors with a message each; in the order they come by themselves, a is first."""
+    log: list[str] = []
+    for name in "abc":
+        system.spawn(Note, log, name=name).tell(name)
+    await system.settle()
+    return log
+
+
+async def b_after_a(system: ActorSystem) -> None:
+    log = await in_order(system)
+    if log.index("a") > log.index("b"):
+        raise AssertionError("b was first")  # in the same words every time, unlike an assert of pytest's
+
+
+def find(program: Any, **settings: Any) -> Failure:
+    """The failure of a program that is expected to fail."""
+    report = explore(program, **{"output": None, "runs": 100, "workers": 1, **settings})
+    assert report.failure is not None
+    return report.failure
+
+
+def test_a_program_that_never_fails_has_no_failure() -> None:
+    report = explore(in_order, runs=30, workers=2, output=None)
+    assert report.failure is None
+    assert report.runs == 30
+    report.raise_failure()
+    assert str(report).startswith("30 runs, none failed")
+
+
+def test_it_finds_the_lowest_seed_that_fails() -> None:
+    def fails(seed: int) -> bool:
+        try:
+            Simulation(seed).run(rarely)
+        except AssertionError:
+            return True
+        return False
+
+    async def rarely(system: ActorSystem) -> None:
+        assert await in_order(system) != ["c", "b", "a"]
+        assert system.random.random() > 0.1
+
+    first = next(seed for seed in range(100) if fails(seed))
+    for workers in (0, 1, 2, 3):
+        assert find(rarely, workers=workers).seed == first
+    later = next(seed for seed in range(first + 1, 200) if fails(seed))
+    assert find(rarely, workers=2, first_seed=first + 1).seed == later
+
+
+def test_a_failure_far_out_is_found_by_the_workers() -> None:
+    async def program(system: ActorSystem) -> None:
+        assert system.random.random() > 0.02
+
+    first = next(seed for seed in range(500) if _first_random(seed) <= 0.02)
+    assert first > 20
+    for workers in (1, 2):
+        assert find(program, runs=500, workers=workers).seed == first
+
+
+def _first_random(seed: int) -> float:
+    async def program(system: ActorSystem) -> float:
+        return system.random.random()
+
+    return Simulation(seed, keep=0).run(program)
+
+
+def test_it_stops_at_the_first_failure() -> None:
+    report = explore(b_after_a, runs=10_000, workers=1, output=None)
+    assert report.failure is not None
+    assert report.runs == report.failure.seed + 1
+
+
+def test_a_failure_has_its_error_and_its_trace() -> None:
+    failure = find(b_after_a)
+    assert isinstance(failure.error, AssertionError)
+    assert "b was first" in str(failure.error)
+    assert [event.actor for event in failure.trace if event.kind == "taken"][:3].index("/b") < 2
+    with pytest.raises(AssertionError, match="b was first"):
+        Report(1, 0.0, failure).raise_failure()
+
+
+@pytest.mark.parametrize("schedule", ["random", "pct"])
+def test_the_seed_alone_fails_again_with_the_same_digest(schedule: str) -> None:
+    given = [faults.delay(by=(0.0, 1.0)), faults.slow("c")]
+    failure = find(b_after_a, schedule=schedule, faults=given)
+    again = Simulation(failure.seed, schedule=schedule, faults=given)
+    with pytest.raises(AssertionError, match="b was first"):
+        again.run(b_after_a)
+    assert again.trace.digest == failure.trace.digest
+
+
+def test_the_report_is_the_same_however_many_work_on_it() -> None:
+    def told(workers: int) -> str:
+        report = explore(b_after_a, runs=100, workers=workers, output=None)
+        return re.sub(r"\(\d+ runs, .* s\)", "", str(report))
+
+    assert told(0) == told(1) == told(1) == told(2)
+
+
+def test_what_is_printed_is_the_report() -> None:
+    output = io.StringIO()
+    report = explore(b_after_a, runs=100, workers=1, output=output)
+    assert report.failure is not None
+    text = output.getvalue()
+    assert text.strip() == str(report)
+    assert f"seed {report.failure.seed}" in text
+    assert f"Simulation(seed={report.failure.seed})" in text
+    assert "/b handles 'b'" in text
+    assert "sequenceDiagram" in text
+    assert "\r" not in text
+
+
+def test_nothing_is_printed_when_nothing_fails() -> None:
+    output = io.StringIO()
+    explore(in_order, runs=20, workers=1, output=output)
+    assert output.getvalue() == ""
+
+
+def test_how_to_run_it_again_can_be_pasted() -> None:
+    given = [faults.crash("c", at=1, chance=0.5), faults.delay(by=(0.0, 1.0))]
+    report = explore(b_after_a, runs=100, workers=1, schedule="pct", faults=given, output=None)
+    line = next(line for line in str(report).splitlines() if line.startswith("Run it again:"))
+    names = {"Simulation": Simulation, "program": b_after_a, "crash": faults.crash, "delay": faults.delay}
+    with pytest.raises(AssertionError, match="b was first"):
+        eval(line.removeprefix("Run it again:").strip(), names)
+
+
+# -- what counts as a failure
+
+
+def test_a_check_that_returns_false_fails() -> None:
+    failure = find(in_order, check=lambda log: log[0] == "a")
+    assert isinstance(failure.error, CheckFailed)
+    assert Simulation(failure.seed).run(in_order)[0] != "a"
+
+
+@pytest.mark.parametrize("answer", [None, True, 0, ""])
+def test_a_check_that_returns_anything_else_is_content(answer: Any) -> None:
+    assert explore(in_order, runs=5, check=lambda log: answer, workers=1, output=None).failure is None
+
+
+def test_a_check_that_raises_fails_with_that() -> None:
+    def check(log: list[str]) -> None:
+        if log[0] != "a":
+            raise LookupError(log[0])
+
+    assert isinstance(find(in_order, check=check).error, LookupError)
+
+
+def test_a_program_that_is_stuck_fails() -> None:
+    async def program(system: ActorSystem) -> None:
+        await asyncio.Event().wait()
+
+    assert isinstance(find(program, runs=3).error, SimulationStuck)
+
+
+async def asks_too_briefly(system: ActorSystem) -> None:
+    async def slow(ctx: Any, message: object) -> None:
+        await asyncio.sleep(10)
+
+    await system.spawn(slow, name="slow").ask(1, timeout=1)
+
+
+async def runs_out_of_time(system: ActorSystem) -> None:
+    system.spawn(Note, [], name="slow").tell("x")
+    async with asyncio.timeout(1):
+        await asyncio.sleep(2)
+
+
+@pytest.mark.parametrize(("program", "error"), [(asks_too_briefly, AskTimeout), (runs_out_of_time, TimeoutError)])
+def test_a_timeout_of_the_program_is_told_like_any_other_failure(program: Any, error: type[Exception]) -> None:
+    failure = find(program, runs=3)
+    assert type(failure.error) is error
+    assert any(event.actor == "/slow" for event in failure.trace)
+    assert failure.shortest is not None
+
+
+def test_what_the_program_made_of_its_own_config_is_simulated() -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Note, [])
+        for _ in range(3):
+            ref.tell("x")
+
+    failure = find(program, config=SystemConfig(mailbox=MailboxConfig(capacity=2)))
+    assert failure.seed == 0
+    assert explore(program, runs=3, workers=1, output=None).failure is None
+
+
+# -- the simplest run
+
+
+def test_an_order_of_two_is_one_deviation() -> None:
+    failure = find(b_after_a)
+    shortest = failure.shortest
+    assert shortest is not None
+    ((position, budget, pause),) = shortest.script.values()
+    assert (position, budget, pause) == (1, 0, 0)
+    assert "/b runs, before 1 other that waited longer" in str(failure)
+
+
+def test_a_visit_that_is_cut_short_is_one_deviation() -> None:
+    async def program(system: ActorSystem) -> None:
+        log: list[str] = []
+        one, other = system.spawn(Note, log, name="one"), system.spawn(Note, log, name="other")
+        await system.settle()
+        for _ in range(4):
+            one.tell("one")
+        other.tell("other")
+        await system.settle()
+        assert log.index("other") in (0, 4)
+
+    failure = find(program)
+    assert failure.shortest is not None
+    ((position, budget, pause),) = failure.shortest.script.values()
+    assert (position, pause) == (0, 0)
+    assert 1 <= budget <= 3
+
+
+def test_a_program_that_always_fails_needs_no_deviation() -> None:
+    async def program(system: ActorSystem) -> None:
+        raise ValueError((await in_order(system))[0])
+
+    shortest = find(program).shortest
+    assert shortest is not None
+    assert (shortest.script, shortest.faults) == ({}, ())
+    assert shortest.explain() == "first come, first served"
+
+
+def test_the_simplest_run_can_be_run_again() -> None:
+    failure = find(b_after_a, faults=[faults.slow("c"), faults.crash("c")])
+    shortest = failure.shortest
+    assert shortest is not None
+    again = Simulation(shortest.seed, schedule=shortest.script, faults=shortest.faults)
+    with pytest.raises(AssertionError, match="b was first"):
+        again.run(b_after_a)
+    assert again.trace.digest == shortest.trace.digest
+
+
+def test_faults_that_have_nothing_to_do_with_it_are_left_out() -> None:
+    given = [faults.slow(), faults.crash("c", at=1), faults.delay(to="c"), faults.stop("c"), faults.fill("c", at=9)]
+    shortest = find(b_after_a, faults=given).shortest
+    assert shortest is not None
+    assert shortest.faults == ()
+    assert len(shortest.script) == 1
+
+
+def test_the_fault_that_does_it_stays_and_the_schedule_goes() -> None:
+    async def program(system: ActorSystem) -> None:
+        refs = [system.spawn(Note, [], name=name, supervision=Supervision()) for name in "abc"]
+        for _ in range(5):
+            for ref in refs:
+                ref.tell("x")
+        await system.settle()
+        assert system.ledger(refs[1]).failed == 0
+
+    given = [faults.reorder(), faults.slow("a"), faults.crash("b", at=(2, 5)), faults.crash("c", at=(2, 5))]
+    shortest = find(program, faults=given).shortest
+    assert shortest is not None
+    assert [(type(fault).__name__, getattr(fault, "who", None)) for fault in shortest.faults] == [("Crash", "b")]
+    assert shortest.script == {}
+
+
+def test_the_simplest_run_fails_for_the_same_reason() -> None:
+    async def program(system: ActorSystem) -> None:
+        log = await in_order(system)
+        if log[0] == "c":
+            raise LookupError("c")
+        if log != ["a", "b", "c"]:
+            raise ValueError(log)
+
+    for first_seed in range(0, 40, 10):
+        failure = find(program, first_seed=first_seed)
+        assert failure.shortest is not None
+        assert type(failure.shortest.error) is type(failure.error)
+
+
+def test_a_crash_that_the_program_raises_is_the_error() -> None:
+    async def program(system: ActorSystem) -> None:
+        await system.spawn(Note, [], name="a").ask("x")
+
+    failure = find(program, faults=[faults.crash("a", at=1)])
+    assert isinstance(failure.error, InjectedFault)
+    assert failure.shortest is not None
+    assert len(failure.shortest.faults) == 1
+
+
+def test_shrinking_can_be_left_out() -> None:
+    failure = find(b_after_a, shrinks=False)
+    assert failure.shortest is None
+    assert "/b handles 'b'" in str(failure)
+
+
+# -- schedules
+
+
+class Walker(Actor[int, None]):
+    """Takes so many steps, and then says its name."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def receive(self, left: int) -> None:
+        if left:
+            self.ctx.self.tell(left - 1)
+        else:
+            self.log.append(self.ctx.name)
+
+
+async def overtaken(system: ActorSystem) -> None:
+    """Fails when one that takes a single step is passed over until another has taken thirty."""
+    log: list[str] = []
+    system.spawn(Walker, log, name="short").tell(0)
+    system.spawn(Walker, log, name="long").tell(30)
+    await system.settle()
+    assert log[0] == "short"
+
+
+def test_strict_priorities_find_what_chance_does_not() -> None:
+    one_by_one = SystemConfig(max_msgs_per_actor=1)
+    assert find(overtaken, schedule="pct", runs=50, config=one_by_one).seed < 20
+    assert explore(overtaken, runs=300, config=one_by_one, workers=1, output=None).failure is None
+
+
+# -- arguments
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("runs", 0),
+        ("runs", 1.0),
+        ("first_seed", -1),
+        ("workers", -1),
+        ("workers", 1.0),
+        ("max_steps", 0),
+        ("schedule", "fast"),
+        ("faults", ["x"]),
+        ("patience", 0),
+        ("patience", -1.0),
+        ("patience", "long"),
+        ("check", 3),
+    ],
+)
+def test_a_bad_argument_is_a_config_error_that_names_it(field: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^{field}="):
+        explore(in_order, **{"runs": 2, "output": None, field: value})
+
+
+@pytest.mark.parametrize("program", [None, 3, "in_order"])
+def test_what_cannot_be_called_is_refused_and_not_reported(program: Any) -> None:
+    with pytest.raises(BadArgument, match="async def program"):
+        explore(program, runs=2, output=None)

@@ -1,0 +1,126 @@
+"""When a system counts as settled though some of its actors wait for the test."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import Actor, ActorRef, ActorSystem, Context
+from greenroom.errors import SettleTimeout
+from greenroom.testing import TestProbe
+from greenroom.testing.probing.settling import settle
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+
+class Asks(Actor[Any, Any]):
+    """Passes on every message, and answers what it is answered."""
+
+    def __init__(self, *others: ActorRef[Any, Any]) -> None:
+        self.others = others
+
+    async def receive(self, message: Any) -> Any:
+        if len(self.others) == 1:
+            return await self.others[0].ask(message)
+        return await asyncio.gather(*(other.ask(message) for other in self.others))
+
+
+def test_an_actor_that_waits_for_a_probe_keeps_no_silence_from_being_told(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        server, other = TestProbe(system), TestProbe(system)
+        client = system.spawn(Asks, server.ref)
+        asked = client.ask("x")
+        await other.expect_no()  # though the client's handler is in hand
+        await server.expect("x")
+        await server.expect_no()
+        server.reply("y")
+        assert await asked == "y"
+
+    play(program)
+
+
+def test_so_does_one_that_waits_for_such_an_actor(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        server, other = TestProbe(system), TestProbe(system)
+        near = system.spawn(Asks, server.ref)
+        far = system.spawn(Asks, near)
+        asked = system.spawn(Asks, far).ask("x")
+        await server.expect("x")
+        await other.expect_no()
+        server.reply("y")
+        assert await asked == "y"
+
+    play(program)
+
+
+def test_so_does_one_that_asked_several_at_once(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        servers = [TestProbe(system) for _ in range(3)]
+        asked = system.spawn(Asks, *(server.ref for server in servers)).ask("x")
+        for number, server in enumerate(servers):
+            await server.expect("x")
+            await server.expect_no()
+            server.reply(number)
+        assert await asked == [0, 1, 2]
+
+    play(program)
+
+
+def test_others_that_are_busy_are_waited_for(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        server, other = TestProbe(system), TestProbe(system)
+        gate = asyncio.Event()
+
+        async def busy(ctx: Context, message: Any) -> None:
+            await gate.wait()
+            other.ref.tell(message)
+
+        asked = system.spawn(Asks, server.ref).ask("x")
+        system.spawn(busy).tell("noise")
+        silence = asyncio.create_task(other.expect_no())
+        done, _ = await asyncio.wait([silence], timeout=0.02)
+        assert not done
+        gate.set()
+        with pytest.raises(AssertionError, match="noise"):
+            await silence
+        await server.expect("x")
+        server.reply("y")
+        await asked
+
+    play(program)
+
+
+def test_who_waits_for_a_busy_actor_is_waited_for_too(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        gate = asyncio.Event()
+
+        async def busy(ctx: Context, message: Any) -> str:
+            await gate.wait()
+            return "done"
+
+        asked = system.spawn(Asks, system.spawn(busy, name="busy")).ask("x")
+        with pytest.raises(SettleTimeout, match=r"still busy after 0\.02 s: .*/busy"):
+            await settle(system, 0.02)
+        gate.set()
+        await settle(system, 20.0)
+        assert await asked == "done"
+
+    play(program)
+
+
+def test_a_system_on_another_thread_settles_too() -> None:
+    async def main(system: ActorSystem) -> None:
+        server = TestProbe(system)
+        asked = system.spawn(Asks, server.ref).ask("x")
+        await server.expect("x")
+        await settle(system, 20.0)
+        server.reply("y")
+        assert await asked == "y"
+        await settle(system, 20.0)
+
+    with ActorSystem() as system:
+        asyncio.run(main(system))
+    asyncio.run(settle(system, 20.0))
