@@ -81,7 +81,7 @@ def test_a_failure_reaches_the_first_supervisor_that_decides_otherwise(play: Pla
             assert "pre_restart 1" not in book.log
         assert isinstance(await outcome(queued), Exception)
         assert {(await probe.receive()).ref for _ in range(2)} == {refs[2], refs[3]}
-        await probe.expect_no_message()
+        await probe.expect_no()
         assert [note for note in cause.__notes__ if "escalated" in note] == [
             "Greenroom: escalated by /a/b/c/d",
             "Greenroom: escalated by /a/b/c",

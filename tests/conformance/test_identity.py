@@ -167,7 +167,7 @@ def test_watching_a_stale_ref_tells_of_the_old_end_at_once(play: Play) -> None: 
         await probe.watch(old)
         await probe.expect_terminated(old)
         await end(new)
-        await probe.expect_no_message()
+        await probe.expect_no()
 
     play(program, max_actors=2)
 

@@ -50,7 +50,7 @@ async def assert_has_gone(system: ActorSystem, probe: TestProbe, ref: ActorRef[A
     """It has ended, its watchers heard of it once, and its name and its place are free."""
     await ended(system, ref)
     notice = await probe.expect_terminated(ref)
-    await probe.expect_no_message()
+    await probe.expect_no()
     assert not ref.is_alive
     assert system.actor(ref.path) is None
     assert ref not in system.actors()

@@ -88,7 +88,7 @@ def test_an_end_during_the_backoff_ends_the_waiting_restart(play: Play, kind: An
             await done
             await probe.expect_terminated(ref)
             await clock.advance(100.0)
-            await probe.expect_no_message()
+            await probe.expect_no()
         assert book.lives == 1
         assert_is_a_life(ref.history, killed=how == "kill")
 
@@ -131,7 +131,7 @@ def test_an_end_while_a_hook_of_a_restart_is_suspended_ends_the_actor(play: Play
         ]
         if how != "shutdown":
             await probe.expect_terminated(ref)
-            await probe.expect_no_message()
+            await probe.expect_no()
         assert_is_a_life(ref.history, killed=how == "kill")
 
     play(program, clock=clock, history=True)

@@ -162,7 +162,7 @@ def test_watches_and_monitors_survive_in_both_directions(play: Play, kind: Any) 
             ref.tell(BAD)
         ref.restart()
         assert await ref.ask(lambda me: me.number) == 5
-        await probe.expect_no_message()
+        await probe.expect_no()
         assert other_book.heard == []
         other.restart()
         await other.ask("still there")

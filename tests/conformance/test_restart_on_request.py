@@ -225,7 +225,7 @@ def test_an_actor_that_has_ended_is_not_restarted(play: Play, foreign: bool) -> 
         await system.settle()
         assert book.lives == 1
         await probe.expect_terminated(ref)
-        await probe.expect_no_message()
+        await probe.expect_no()
 
     play(program)
 

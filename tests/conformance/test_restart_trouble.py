@@ -69,7 +69,7 @@ def test_a_hook_that_raises_while_it_leaves_is_logged_and_the_restart_goes_on(
         assert book.take() == [*LEAVING, *born]
         assert not child.is_alive
         assert_legal(ref.history)
-        await probe.expect_no_message()
+        await probe.expect_no()
 
     with caplog.at_level(logging.WARNING, logger="greenroom"):
         play(program, supervision=AT_ONCE, history=True)
@@ -165,7 +165,7 @@ def test_one_that_never_starts_again_ends_at_the_limit_and_is_told_once(play: Pl
         assert reason.cause is cause
         assert book.lives == 4
         assert (await probe.expect_terminated(ref)).cause is cause
-        await probe.expect_no_message()
+        await probe.expect_no()
         assert isinstance(await outcome(asked), ActorTerminated)
         with pytest.raises(LookupError):
             await ref.started()

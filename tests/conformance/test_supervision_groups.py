@@ -65,7 +65,7 @@ def test_who_is_restarted_and_in_which_order(
         assert [book.heard for book in troupe.books] == [["before", "after"]] * 3
         troupe.assert_legal()
         if probe is not None:
-            await probe.expect_no_message()
+            await probe.expect_no()
 
     play(program, history=True)
 

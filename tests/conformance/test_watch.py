@@ -259,7 +259,7 @@ def test_the_notice_says_how_the_actor_ended(play: Play, how: str) -> None:  # M
         assert notice.reason.kind is kind
         assert notice.cause is notice.reason.cause is cause
         assert notice.reason == await target.terminated()
-        await probe.expect_no_message()
+        await probe.expect_no()
 
     play(program)
 

@@ -115,7 +115,7 @@ def test_who_comes_back_and_who_is_forgotten(play: Play, restart: Restart, how: 
         infos = await supervisor.ask(WhichChildren())
         assert [info.ref for info in infos] == ([ref, other] if comes_back else [other])
         if comes_back:
-            await probe.expect_no_message()
+            await probe.expect_no()
             assert await ref.ask("well?") == "well?"
         else:
             await probe.expect_terminated(ref)

@@ -234,7 +234,7 @@ def test_who_comes_back_after_which_end(play: Play, restart: Restart, how: str, 
             assert infos["a"].ref == ref  # the same one
             assert (infos["a"].state, infos["a"].restarts, infos["a"].last_restart) == (State.RUNNING, 1, 100.0)
             assert await ref.ask("there?") == "there?"
-            await probe.expect_no_message()  # watchers are not told of restarts
+            await probe.expect_no()  # watchers are not told of restarts
         else:
             assert stage.take() == ["-a"]
             kinds = {"stop": ExitKind.NORMAL, "stopped": ExitKind.NORMAL, "kill": ExitKind.KILLED}

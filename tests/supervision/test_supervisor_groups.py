@@ -118,7 +118,7 @@ def test_the_children_of_a_group_keep_their_queues_and_their_watchers_in_the_dar
         await system.settle()
         assert sorted(stage.heard) == [("a", "kept"), ("b", "kept"), ("c", "kept")]
         assert system.dead_letters.count == 0
-        await probe.expect_no_message()
+        await probe.expect_no()
 
     play(program)
 

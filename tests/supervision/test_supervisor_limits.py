@@ -195,7 +195,7 @@ def test_a_plain_supervision_above_restarts_the_whole_tree(play: Play) -> None: 
             second.tell(Boom())
         await clock.advance(0.0)
         assert supervisor.state is State.RUNNING
-        await probe.expect_no_message()
+        await probe.expect_no()
 
     play(program, clock=clock, supervision=Supervision())
 

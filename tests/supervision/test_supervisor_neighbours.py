@@ -178,7 +178,7 @@ def test_a_transient_child_that_fails_at_its_end_has_failed_and_comes_back(
             await raise_at_its_end(ref, kind, how, Boom())
             await assert_at_work(system, supervisor, ref)
             assert stage.take() == ["+a", "-a", "+a"]
-            await probe.expect_no_message()  # it has not ended
+            await probe.expect_no()  # it has not ended
 
     play(program)
 

@@ -162,6 +162,29 @@ def test_of_one_that_hangs_and_one_that_fails_the_lower_is_told(hangs: str, fail
     assert " ".join(lines[1].split()[:2]) == found
 
 
+def test_nobody_waits_for_one_that_hangs_at_a_higher_seed_than_the_failure() -> None:
+    hangs = multiprocessing.RawValue("b", 0)
+
+    async def draw(system: ActorSystem) -> float:
+        return system.random.random()
+
+    lower, higher = (Simulation(seed, keep=0).run(draw) for seed in (20, 21))
+
+    async def program(system: ActorSystem) -> None:
+        drawn = system.random.random()
+        while drawn == higher:
+            hangs.value = 1
+        while drawn == lower and not hangs.value:
+            pass
+        assert drawn != lower
+
+    report = explore(program, runs=40, workers=2, patience=10.0 * DEADLINE, output=None)
+    assert report.failure is not None
+    assert report.failure.seed == 20
+    assert isinstance(report.failure.error, AssertionError)
+    assert children() == []
+
+
 # -- processes that die
 
 

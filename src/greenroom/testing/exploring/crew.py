@@ -132,6 +132,10 @@ class Crew:
                     if at < lowest.value:
                         lost[at] = WorkerLost(f"the process ended in the middle of a run, with {worker.exitcode}")
                         _lower(lowest, at)
+                elif at > lowest.value:
+                    # What it is at can change nothing any more, and may take long.
+                    del waiting[number]
+                    worker.kill()
                 elif counts[number] != last[number][0]:
                     last[number] = (counts[number], time.monotonic())
                 elif time.monotonic() - last[number][1] > self._patience:

@@ -204,10 +204,6 @@ class TestProbe:
                 break
         self._refuse(unwanted)
 
-    async def expect_no_message(self, within: float = 0.0) -> None:
-        """`expect_no()`, by its old name."""
-        await self.expect_no(within=within)
-
     def within(self, seconds: float) -> _Window:
         """`async with probe.within(0.5):` all waits for this probe inside have that much time together.
 
