@@ -9,7 +9,7 @@ from greenroom._core.stepping cimport Wait
 from greenroom._core.timers cimport Timer
 from greenroom._core.virtualclock cimport VirtualClock
 
-cdef int TOLD, ASKED, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST
+cdef int FAILED, TOLD, ASKED, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST
 cdef unsigned long long PRIME, ALL_BITS
 cdef object crc32
 cdef tuple _BLANK
@@ -26,6 +26,9 @@ cdef class Director:
     cdef readonly long long step, last_step, max_steps, last_actor
     cdef public object outside, faults
     cdef public dict choices
+    cdef readonly dict visited
+    cdef Cell _chosen
+    cdef public object refused, interrupt
     cdef readonly Py_ssize_t keep
     cdef readonly list loops
     cdef list _log
@@ -48,10 +51,13 @@ cdef class Director:
     @cython.locals(slip=Slip)
     cpdef object handle(self, Cell cell, object message, object sender)
     cpdef answers(self, Cell cell, bint well, object value, object asker)
-    @cython.locals(number=cython.ulonglong, mark=cython.ulonglong, log=list, place=Py_ssize_t)
+    cpdef fails(self, Cell cell, object cause)
+    @cython.locals(
+        number=cython.ulonglong, sender=cython.ulonglong, mark=cython.ulonglong, log=list, place=Py_ssize_t
+    )
     cpdef note(self, int kind, Cell cell, object what, object whom)
     @cython.locals(mark=cython.ulonglong)
     cpdef time_moved(self)
-    @cython.locals(mark=cython.ulonglong)
+    @cython.locals(mark=cython.ulonglong, number=Py_hash_t)
     cdef unsigned long long _mark_of(self, object what, int depth) except? 0
     cdef unsigned long long _mark_of_text(self, str text) except? 0

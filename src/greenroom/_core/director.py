@@ -18,13 +18,14 @@ from zlib import crc32
 
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import Cell
-from greenroom._core.happenings import ANSWERED, ASKED, ENTRIES, REFUSED, TAKEN, TICKED, TOLD
+from greenroom._core.happenings import ANSWERED, ASKED, ENTRIES, FAILED, REFUSED, TAKEN, TICKED, TOLD
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.schedules import Schedule
 from greenroom._core.slip import Slip
 from greenroom._core.stepping import Wait
 from greenroom._core.timers import Timer
 from greenroom._core.virtualclock import VirtualClock
+from greenroom.errors import SimulationRefused
 
 __all__ = ["Director", "directing", "director_here"]
 
@@ -46,6 +47,7 @@ class Director:
     """Decides and records for all loops of one simulation. `faults`, when set, comes between."""
 
     __slots__ = (
+        "_chosen",
         "_end",
         "_log",
         "_moment",
@@ -56,15 +58,18 @@ class Director:
         "clock",
         "faults",
         "fingerprint",
+        "interrupt",
         "keep",
         "last_actor",
         "last_step",
         "loops",
         "max_steps",
         "outside",
+        "refused",
         "schedule",
         "seed",
         "step",
+        "visited",
     )
 
     def __init__(self, schedule: Schedule, clock: VirtualClock, seed: int, keep: int, max_steps: int) -> None:
@@ -83,6 +88,13 @@ class Director:
         # What the schedule does otherwise than the real loop, if somebody wants to know: step to position, budget and
         # pause, as `Scripted` takes it.
         self.choices: dict[int, tuple[int, int, int]] | None = None
+        # And whom it visited at those steps.
+        self.visited: dict[int, Cell] = {}
+        self._chosen: Cell | None = None
+        # What was tried in an actor that a simulation refuses, for whoever supervises it makes it go unseen.
+        self.refused: SimulationRefused | None = None
+        # The same of somebody's Ctrl-C, which a simulated system takes for its own end.
+        self.interrupt: KeyboardInterrupt | None = None
         # How many events are kept.
         self.keep = keep
         self._log: list[Any] = []
@@ -106,8 +118,10 @@ class Director:
         self.step += 1
         self._number = self.step
         position = self.schedule.choose(self.step, runq)
-        if position != 0 and self.choices is not None:
-            self._write_choice(position, 0, 0)
+        if self.choices is not None:
+            self._chosen = runq.at(position)
+            if position != 0:
+                self._write_choice(position, 0, 0)
         return position
 
     def budget(self, usual: int) -> int:
@@ -130,6 +144,7 @@ class Director:
         return True
 
     def _write_choice(self, position: int, budget: int, pause: int) -> None:
+        self.visited[self.step] = self._chosen  # type: ignore[assignment]
         before = self.choices.get(self.step, (0, 0, 0))  # type: ignore[union-attr]
         self.choices[self.step] = (before[0] | position, before[1] | budget, before[2] | pause)  # type: ignore[index]
 
@@ -177,14 +192,25 @@ class Director:
         """A question that was put to `cell` has its end: the reply, or an exception."""
         self.note(ANSWERED if well else REFUSED, cell, value, asker)
 
+    def fails(self, cell: Cell, cause: BaseException) -> None:
+        """An actor let `cause` out."""
+        self.note(FAILED, cell, cause, None)
+        if isinstance(cause, SimulationRefused) and self.refused is None:
+            self.refused = cause
+        elif isinstance(cause, KeyboardInterrupt):
+            self.interrupt = cause
+
     # -- what happened
 
     def note(self, kind: int, cell: Cell | None, what: object, whom: object) -> None:
         """Write an event down: something of `kind` happened to `cell`, with `what`, because of `whom`."""
         number = cell.id if cell is not None else 0
-        mark = (self.fingerprint ^ (kind + 1)) & ALL_BITS
-        mark = (mark ^ (number << 8) ^ self._mark_of(what, 0)) & ALL_BITS
-        mark = (mark * PRIME) & ALL_BITS
+        sender = 0
+        if whom is not None:
+            # A ref hashes by its number; of anything else it is known only that there is somebody.
+            sender = hash(whom) if cell is not None and type(whom) is type(cell.ref) else 1
+        mark = ((self.fingerprint ^ (kind + 1) ^ (number << 8) ^ (self.step << 36)) * PRIME) & ALL_BITS
+        mark = ((mark ^ (mark >> 29) ^ self._mark_of(what, 0) ^ (sender << 20)) * PRIME) & ALL_BITS
         self.fingerprint = mark ^ (mark >> 29)
         if self.keep == 0:
             return
@@ -220,8 +246,12 @@ class Director:
     def _mark_of(self, what: object, depth: int) -> int:
         """A number that tells `what` from other things, the same in every run: no address, no hash of a text."""
         kind = type(what)
-        if kind is int or kind is bool or (kind is float and what == what):
-            return hash(what) & ALL_BITS  # but that of what is no number is its address
+        if kind is int or kind is bool or (kind is float and what == what):  # or its hash is its address
+            number = hash(what)
+            # -1 and -2 have the same hash, and so have numbers that are far apart.
+            if kind is int and number != what:
+                return self._mark_of_text(str(what))
+            return number & ALL_BITS
         if kind is str:
             return self._mark_of_text(what)
         if kind is tuple and depth < _DEEPEST:

@@ -1,4 +1,5 @@
 import cython
+cimport greenroom._core.generators
 from greenroom._core.cell cimport Cell, Tally
 from greenroom._core.director cimport Director
 from greenroom._core.runqueue cimport Admission

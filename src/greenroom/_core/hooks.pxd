@@ -1,3 +1,5 @@
+cimport greenroom._core.generators
+
 cdef class Hooks:
     cdef public double slow_after
     cdef list _observers

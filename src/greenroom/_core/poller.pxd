@@ -1,4 +1,5 @@
 import cython
+cimport greenroom._core.generators
 from greenroom._core.loop cimport Loop
 
 cdef double inf, _LONGEST_SLEEP

@@ -1,4 +1,5 @@
 import cython
+cimport greenroom._core.generators
 from cpython.ref cimport PyObject
 from greenroom._core.cell cimport Cell
 from greenroom._core.timers cimport Alarm

@@ -1,4 +1,5 @@
 import cython
+cimport greenroom._core.generators
 from greenroom._core.cell cimport Cell
 
 cdef int SLOT_BITS

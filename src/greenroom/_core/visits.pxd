@@ -14,7 +14,6 @@ cdef bint COMPILED
 cdef double LINGER, NEVER
 cdef int HELD, ORDERS, RESUME, ROOM, TOUCHED
 cdef int ADRIFT, ENDED
-cdef int FAILED
 cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
 cdef object CoroutineType, SUSPENDED, NOTICE
 

@@ -26,7 +26,6 @@ from greenroom._core.build import COMPILED
 from greenroom._core.cell import ADRIFT, ENDED, Cell
 from greenroom._core.director import Director
 from greenroom._core.door import Door
-from greenroom._core.happenings import FAILED
 from greenroom._core.hooks import Hooks
 from greenroom._core.kinds import MESSAGE, NOTHING, NOTICED, ORDERED, STASHED
 from greenroom._core.pace import Pace
@@ -401,7 +400,7 @@ class Visits:
         if cell is None:
             raise InternalError("the loop itself failed: please report this") from cause
         if self.director is not None:
-            self.director.note(FAILED, cell, cause, None)
+            self.director.fails(cell, cause)
         try:
             if kind == NOTHING:
                 # Not its handler: what is told of results, or (in plain Python) a signal between two steps of ours.

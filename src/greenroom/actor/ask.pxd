@@ -1,4 +1,5 @@
 import cython
+cimport greenroom._core.generators
 from greenroom._core.cell cimport Cell, thread_ident
 from greenroom._core.loop cimport Loop
 from greenroom._core.stepping cimport HandlerTask, Wait

@@ -1,4 +1,5 @@
 import cython
+cimport greenroom._core.generators
 
 cdef object Actor, Behavior, Props
 cdef dict _NOTHING

@@ -44,7 +44,7 @@ class Fault(Record):
         for name in type(self).__slots__:
             value = getattr(self, name)
             if value != _DEFAULTS.get((type(self).__name__, name), _DEFAULTS.get(("", name))):
-                text = repr(value.__name__ if isinstance(value, type) else value)
+                text = value.__name__ if isinstance(value, type) else repr(value)
                 parts.append(text if name == "who" else f"{name}={text}")
         return parts
 

@@ -264,13 +264,52 @@ def test_an_interrupt_ends_everything() -> None:
     assert children() == []
 
 
-def test_a_program_that_raises_an_interrupt_is_not_taken_for_one_that_ended_well() -> None:
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_a_program_that_asks_for_the_end_of_the_process_has_failed_at_its_seed(raised: type[BaseException]) -> None:
     async def program(system: ActorSystem) -> None:
+        if acts(system):
+            raise raised
+
+    report = explore(program, runs=40, workers=2, output=None)
+    assert report.failure is not None
+    assert (report.failure.seed, type(report.failure.error)) == (first_that_acts(), raised)
+    assert children() == []
+
+
+@pytest.mark.parametrize("where", ["the program", "an actor"])
+def test_without_workers_an_interrupt_is_somebodys_who_wants_to_end_it(where: str) -> None:
+    def interrupted(ctx: Any, message: object) -> None:
+        raise KeyboardInterrupt
+
+    async def program(system: ActorSystem) -> None:
+        if where == "an actor":
+            await system.spawn(interrupted).ask(1)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        explore(program, runs=20, workers=1, output=None)
-    assert children() == []
+        explore(program, runs=20, workers=0, output=None)
+
+
+def test_workers_end_with_the_process_that_forked_them() -> None:
+    text = """
+import os, sys
+from greenroom.testing import explore
+
+async def program(system):
+    if system.random.random() < 0.05:
+        print(os.getpid(), flush=True)
+        while True: pass
+
+explore(program, runs=1000, workers=2, patience=600.0, output=None)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        workers = [int(process.stdout.readline()) for _ in range(2)]
+        process.kill()
+        # The end of what they write: both have ended, or this would come to none.
+        assert process.stdout.read() == ""
+    assert len(set(workers)) == 2
 
 
 # -- how far it is

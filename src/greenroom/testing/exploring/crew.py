@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -54,7 +55,8 @@ class Crew:
     def work(self) -> tuple[int, BaseException] | None:
         """The lowest seed that fails, and how; None if none does."""
         try:
-            if self._workers == 0 or not hasattr(os, "fork"):
+            # A daemon may have no children: it does it all itself.
+            if self._workers == 0 or not hasattr(os, "fork") or multiprocessing.current_process().daemon:
                 return self._work_alone()
             return self._share()
         finally:
@@ -76,11 +78,13 @@ class Crew:
         # By position: the lowest that failed, and how many each worker has run.
         lowest = context.Value("q", len(seeds))
         counts = context.Array("q", self._workers, lock=False)
+        # Nothing is ever written: whoever reads it learns that this process is gone, however that happened.
+        alive, held = os.pipe()
         with warnings.catch_warnings():
             # The other threads of this process, a test runner's say, hold nothing that a worker needs.
             warnings.simplefilter("ignore", DeprecationWarning)
             crew = [
-                context.Process(target=self._work_in_turn, args=(number, lowest, counts), daemon=True)
+                context.Process(target=self._work_in_turn, args=(number, lowest, counts, alive, held), daemon=True)
                 for number in range(self._workers)
             ]
             for worker in crew:
@@ -93,18 +97,23 @@ class Crew:
                     worker.kill()
                 worker.join()
                 worker.close()
+            os.close(alive)
+            os.close(held)
         self.done = sum(counts)
         failed = lowest.value
         if failed == len(seeds):
             return None
         return seeds[failed], lost.get(failed) or NotRepeated(
-            f"seed {seeds[failed]} failed in a worker and not again: the program keeps something between its runs"
-            " (a module's variable, say); make that afresh inside `program`"
+            f"seed {seeds[failed]} failed in a worker and not again: the program depends on more than the seed, on what"
+            " it keeps between its runs (a module's variable, say; make that afresh inside `program`) or on the order"
+            " of a set"
         )
 
-    def _work_in_turn(self, number: int, lowest: Any, counts: Any) -> None:
+    def _work_in_turn(self, number: int, lowest: Any, counts: Any, alive: int, held: int) -> None:
         """What a worker does: every so-manieth seed, as long as none below has failed."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C ends the crew
+        os.close(held)
+        threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
         gc.freeze()
         position = number
         while position < lowest.value:
@@ -161,6 +170,12 @@ class Crew:
         if self._output is not None and self._output.isatty():
             self._output.write("\r\x1b[K")
             self._output.flush()
+
+
+def _end_with(alive: int) -> None:
+    """End this process when that which forked it has ended, even if a handler holds the main thread."""
+    os.read(alive, 1)
+    os._exit(1)
 
 
 def _lower(lowest: Any, position: int) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
-from greenroom.errors import ConfigError
+from greenroom.errors import ConfigError, SimulationEndless, in_words
 from greenroom.records import Record
 from greenroom.system.config import SystemConfig
-from greenroom.testing.exploring.crew import Crew, RunHung, WorkerLost
+from greenroom.testing.exploring.crew import Crew, NotRepeated, RunHung, WorkerLost
 from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.exploring.shrinking import Shrunk, shrink
 from greenroom.testing.exploring.trial import Check, Trial
@@ -21,6 +21,7 @@ from greenroom.testing.tracing.trace import Trace
 __all__ = ["Failure", "Report", "describe", "explore"]
 
 _KEEP = 100_000
+_USUAL_STEPS = 1_000_000
 _SHOWN = 60
 """Events that a report shows."""
 
@@ -39,10 +40,10 @@ class Failure:
         self.shortest = shortest
 
     def __repr__(self) -> str:
-        return f"<Failure at seed {self.seed}: {type(self.error).__name__}: {self.error}>"
+        return f"<Failure at seed {self.seed}: {in_words(self.error)}>"
 
     def __str__(self) -> str:
-        lines = [f"Failed at seed {self.seed}: {type(self.error).__name__}: {self.error}", ""]
+        lines = [f"Failed at seed {self.seed}: {in_words(self.error)}", ""]
         trace = self.trace
         if self.shortest is not None:
             trace = self.shortest.trace
@@ -50,6 +51,8 @@ class Failure:
             if self.shortest.faults:
                 lines += ["with", _indented("\n".join(map(repr, self.shortest.faults)))]
             lines += ["", f"What happens then ({trace.steps} steps, {trace.seconds:g} s of virtual time):"]
+            if in_words(self.shortest.error) != in_words(self.error):
+                lines += [_indented(f"(it fails with {in_words(self.shortest.error)})")]
         drawing = ["", "The same as a diagram, in Mermaid's language:", _indented(trace.mermaid(_SHOWN))]
         return "\n".join([*lines, trace.tail(_SHOWN), *(drawing if len(trace) else ())])
 
@@ -92,52 +95,73 @@ def explore(
     workers: int | None = None,
     shrinks: bool = True,
     patience: float = 60.0,
-    output: TextIO | None = sys.stderr,
+    output: TextIO | Literal["stderr"] | None = "stderr",
 ) -> Report:
     """Run `program(system)` at `runs` seeds and stop at the first that fails; the report.
 
     A run fails when the program raises, when its ledger does not balance, or when `check` of what it returned raises or
-    returns False. The failing run of the lowest seed is then simplified and described, on `output` too (None for
-    nowhere). There it also says how far it is. `workers` processes share the work, as many as there are cores unless
-    given (0 for this process alone); one that comes to no end for `patience` seconds is ended, and its seed has failed.
+    returns False. The failing run of the lowest seed is then simplified and described, on `output` too (a file; None
+    for nowhere). There it also says how far it is. `workers` processes share the work, as many as there are cores
+    unless given (0 for this process alone); one that comes to no end for `patience` seconds is ended, and its seed has
+    failed.
     """
     _require("runs", runs, 1)
     _require("first_seed", first_seed, 0)
     if workers is not None:
         _require("workers", workers, 0)
     _require_seconds("patience", patience)
-    if check is not None and not callable(check):
-        raise ConfigError("check", check, "must be a function of what the program returns")
+    stream = sys.stderr if output == "stderr" else output
+    if stream is not None and not hasattr(stream, "write"):
+        raise ConfigError("output", output, "must be a file to write to, or None")
     trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
     began = time.monotonic()
-    crew = Crew(trial, range(first_seed, first_seed + runs), workers, patience, output)
+    crew = Crew(trial, range(first_seed, first_seed + runs), workers, patience, stream)
     failure = None
     with quiet():
         found = crew.work()
         if found is not None:
             seed, error = found
-            failure = describe(trial, seed, error, shrinks)
-    report = Report(crew.done, time.monotonic() - began, failure, _call(schedule, trial.faults))
-    if failure is not None and output is not None:
-        print(report, file=output, flush=True)
+            failure = _described(trial, seed, error, shrinks)
+    report = Report(crew.done, time.monotonic() - began, failure, _call(trial))
+    if failure is not None and stream is not None:
+        print(report, file=stream, flush=True)
     return report
+
+
+def _described(trial: Trial, seed: int, told: BaseException, shrinks: bool) -> Failure:
+    try:
+        return describe(trial, seed, told, shrinks)
+    except KeyboardInterrupt as interrupt:
+        if not isinstance(told, NotRepeated):
+            raise
+        return Failure(seed, interrupt, Trace.empty(), None)  # the program's own: workers know no other
 
 
 def describe(trial: Trial, seed: int, told: BaseException, shrinks: bool = True) -> Failure:
     """Run a failing seed again, with everything written down, and simplify it."""
-    simulation = trial.simulation(seed, _KEEP)
-    if isinstance(told, RunHung | WorkerLost):  # as it would here
+    # As it would here; or it is not the program's: a test runner's timeout, say.
+    if isinstance(told, RunHung | WorkerLost) or not isinstance(told, Exception):
         return Failure(seed, told, Trace.empty(), None)
+    if isinstance(told, SimulationEndless):  # its beginning says as much, and sooner
+        simulation = trial.simulation(seed, _KEEP, max_steps=min(trial.max_steps, _KEEP))
+        trial.error_of(simulation)
+        return Failure(seed, told, simulation.trace, None)
+    simulation = trial.simulation(seed, _KEEP)
     error = trial.error_of(simulation)
     if error is None:
         return Failure(seed, told, simulation.trace, None)
+    if isinstance(error, SimulationEndless) or not isinstance(error, Exception):
+        return Failure(seed, error, simulation.trace, None)
     shortest = shrink(trial, seed, error) if shrinks else None
     return Failure(seed, error, simulation.trace, shortest)
 
 
-def _call(schedule: str | Script, faults: tuple[Fault, ...]) -> str:
-    said = "" if schedule == "random" else f", schedule={schedule!r}"
-    return said + (f", faults={list(faults)!r}" if faults else "")
+def _call(trial: Trial) -> str:
+    """The arguments of a simulation that does as the trial did, beside its seed."""
+    said = "" if trial.schedule == "random" else f", schedule={trial.schedule!r}"
+    said += f", faults={list(trial.faults)!r}" if trial.faults else ""
+    said += "" if trial.config is None else ", config=config"
+    return said + ("" if trial.max_steps == _USUAL_STEPS else f", max_steps={trial.max_steps}")
 
 
 def _indented(text: str) -> str:

@@ -20,12 +20,14 @@ __all__ = ["Shrunk", "shrink"]
 Choices = dict[int, tuple[int, int, int]]
 
 _KEEP = 100_000
+_LONGER = 4
+_A_FEW = 1000
 
 
 class Shrunk(Record):
     """The simplest run found: `Simulation(seed, schedule=script, faults=faults)` fails as `error` says."""
 
-    __slots__ = ("seed", "script", "faults", "error", "trace", "runs")  # noqa: RUF023 - in the order of the arguments
+    __slots__ = ("seed", "script", "faults", "error", "trace", "runs", "actors")  # noqa: RUF023 - in the order of the arguments
 
     seed: int
     script: Choices
@@ -33,18 +35,27 @@ class Shrunk(Record):
     error: BaseException
     trace: Trace
     runs: int
+    actors: dict[int, str]
+    """Who was chosen, at the steps of the script."""
 
     def __init__(
-        self, seed: int, script: Choices, faults: tuple[Fault, ...], error: BaseException, trace: Trace, runs: int
+        self,
+        seed: int,
+        script: Choices,
+        faults: tuple[Fault, ...],
+        error: BaseException,
+        trace: Trace,
+        runs: int,
+        actors: dict[int, str] | None = None,
     ) -> None:
-        self._set(seed, script, faults, error, trace, runs)
+        self._set(seed, script, faults, error, trace, runs, actors or {})
 
     def explain(self) -> str:
         """The schedule in words."""
         if not self.script:
             return "first come, first served"
-        at_step = {event.step: event.actor for event in reversed(list(self.trace))}
-        return "\n".join(_in_words(step, *choice, at_step.get(step)) for step, choice in sorted(self.script.items()))
+        chosen = self.actors
+        return "\n".join(_in_words(step, *choice, chosen.get(step)) for step, choice in sorted(self.script.items()))
 
 
 def _in_words(step: int, position: int, budget: int, pause: int, actor: str | None) -> str:
@@ -81,6 +92,8 @@ class _Shrinking:
         simulation = self._trial.simulation(self._seed, 0)
         simulation.write_choices()
         self._trial.error_of(simulation)
+        # One that takes much longer than the failing run does not fail as that did.
+        self._max_steps = min(self._trial.max_steps, _LONGER * simulation.trace.steps + _A_FEW)
         return simulation.choices, simulation.drawn_faults
 
     def run(self) -> Shrunk:
@@ -95,18 +108,20 @@ class _Shrinking:
         else:  # its own schedule is all there is
             script = {}
         simulation = self._trial.simulation(self._seed, _KEEP, self._choices, self._faults)
+        simulation.write_choices()
         error = self._trial.error_of(simulation)
         if error is None:
             simulation = self._trial.simulation(self._seed, _KEEP)
             error = self._trial.error_of(simulation) or self._wanted
-        return Shrunk(self._seed, script, self._faults, error, simulation.trace, self._runs)
+        actors = simulation.actors_chosen
+        return Shrunk(self._seed, script, self._faults, error, simulation.trace, self._runs, actors)
 
     def _fails(self, choices: Choices, faults: tuple[Fault, ...]) -> bool:
         if self._left <= 0 or time.monotonic() > self._until:
             return False
         self._left -= 1
         self._runs += 1
-        error = self._trial.error_of(self._trial.simulation(self._seed, 0, choices, faults))
+        error = self._trial.error_of(self._trial.simulation(self._seed, 0, choices, faults, self._max_steps))
         return is_alike(error, self._wanted)
 
     def _take(self, choices: Choices) -> bool:

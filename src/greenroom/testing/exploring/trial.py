@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from greenroom.errors import BadArgument
+from greenroom.errors import ConfigError
 from greenroom.system.config import SystemConfig
 from greenroom.testing.checks.ledgers import assert_ledger_balanced
 from greenroom.testing.faults import Fault
-from greenroom.testing.simulating.simulation import Program, Script, Simulation
+from greenroom.testing.simulating.simulation import (
+    NotAProgram,
+    Program,
+    Script,
+    Simulation,
+    require_faults,
+    require_program,
+)
 
 __all__ = ["Check", "CheckFailed", "Trial"]
 
@@ -34,12 +42,15 @@ class Trial:
         config: SystemConfig | None = None,
         max_steps: int = 1_000_000,
     ) -> None:
-        if not callable(program):
-            raise BadArgument(f"a simulation runs an `async def program(system)`, not {program!r}")
+        require_program(program)
+        if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
+            raise ConfigError("check", check, "must be a plain function of what the program returns")
+        if config is not None and not isinstance(config, SystemConfig):
+            raise ConfigError("config", config, "must be a SystemConfig")
         self.program = program
         self.check = check
         self.schedule = schedule
-        self.faults = tuple(faults)
+        self.faults = require_faults(faults)
         self.config = config
         self.max_steps = max_steps
         # What the program returned, when it last ended well.
@@ -47,20 +58,28 @@ class Trial:
         self.simulation(0, 0)  # so that a bad argument is an error here, and not a failure of every seed
 
     def simulation(
-        self, seed: int, keep: int, schedule: str | Script | None = None, faults: tuple[Fault, ...] | None = None
+        self,
+        seed: int,
+        keep: int,
+        schedule: str | Script | None = None,
+        faults: tuple[Fault, ...] | None = None,
+        max_steps: int | None = None,
     ) -> Simulation:
-        """The simulation of one seed, with its own schedule and faults or with others."""
+        """The simulation of one seed, with its own schedule, faults and steps or with others."""
         return Simulation(
             seed,
             schedule=self.schedule if schedule is None else schedule,
             faults=self.faults if faults is None else faults,
             config=self.config,
             keep=keep,
-            max_steps=self.max_steps,
+            max_steps=self.max_steps if max_steps is None else max_steps,
         )
 
     def error_of(self, simulation: Simulation) -> BaseException | None:
-        """Run the program in `simulation`: what it or the check raised, or None if all is well."""
+        """Run the program in `simulation`: what it or the check raised, or None if all is well.
+
+        But Ctrl-C is let out, also if it hit an actor, whose system then failed for it.
+        """
         __tracebackhide__ = True
         try:
             result = simulation.run(self.program)
@@ -69,9 +88,11 @@ class Trial:
             if self.check is not None and self.check(result) is False:
                 raise CheckFailed(f"the check returned False for {result!r}")
             self.result = result
-        except (KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, NotAProgram):
             raise
         except BaseException as error:
+            if simulation.interrupt is not None:
+                raise simulation.interrupt from None
             return error
         return None
 

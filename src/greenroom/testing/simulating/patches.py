@@ -8,8 +8,10 @@ and so `uuid.uuid4` and `secrets`, draw from the seed; asyncio runs on `VirtualL
 
 **Beyond reach**: `datetime.now()`, `time.strftime` without a time, `clock_gettime`, `uuid.uuid1`, `os.getrandom`;
 functions that a module took by `from time import sleep` before; locks and `select` that block; C code that asks the
-system itself; and the order of sets of texts, which is another in each process unless PYTHONHASHSEED is set. Files are
-read and written as ever.
+system itself; and the order of sets, if they are of texts (which is another in each process unless PYTHONHASHSEED is
+set) or of objects that go by their addresses. Files are read and written as ever.
+
+All threads share the modules that are patched, so one simulation at a time is inside; on another thread, it waits.
 """
 
 from __future__ import annotations
@@ -20,18 +22,20 @@ import gc
 import math
 import os
 import random
+import signal
 import sys
 import threading
 import time
 from _thread import get_ident
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from time import monotonic, sleep  # by name: the module's own are replaced
+from typing import Any, ClassVar
 
 from greenroom._core.dice import Dice
 from greenroom._core.director import Director, directing
 from greenroom._core.virtualclock import VirtualClock
-from greenroom.errors import SimulationRefused, WaitsForItself
+from greenroom.errors import SimulationRefused, WaitsForItself, WrongThread
 
 __all__ = ["Patches"]
 
@@ -80,6 +84,42 @@ class _Hook:
             cls.installed = True
 
 
+_PATIENCE = 600.0
+"""Seconds that a simulation waits for one on another thread."""
+_GLANCE = 0.002
+
+
+class _Turn:
+    """Whose turn it is to be simulated. No lock: who is interrupted while he takes one does not know that he has it."""
+
+    _holder: ClassVar[dict[str, int]] = {}
+
+    @classmethod
+    def take(cls, thread: int) -> None:
+        """Wait until no other thread is simulated."""
+        until = monotonic() + _PATIENCE
+        while cls._holder.setdefault("thread", thread) != thread:
+            if monotonic() > until:
+                raise SimulationRefused("waiting for one on another thread", "run one at a time")
+            sleep(_GLANCE)
+
+    @classmethod
+    def give_back(cls, thread: int) -> None:
+        """Let others have it, if it was this thread's."""
+        if cls._holder.get("thread") == thread:
+            cls._holder.clear()
+
+    @classmethod
+    def begin_anew(cls) -> None:
+        """A forked process has none of the threads that may have been simulated."""
+        cls._holder.clear()
+        directing.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Turn.begin_anew)
+
+
 class Patches:
     """Makes this thread a simulated one, in a `with` statement, as often as one likes."""
 
@@ -93,39 +133,66 @@ class Patches:
         self._inner_chance: Any = None
         self._running: asyncio.AbstractEventLoop | None = None
         self._collected = False
+        self._is_in = False
 
     def require_free(self) -> None:
-        """Raise when this thread is a simulated one already."""
+        """Raise when this thread is a simulated one already, or another than the simulation began on."""
+        if get_ident() != self._thread:
+            raise WrongThread("a simulation")
         if self._thread in directing:
             raise WaitsForItself("a simulation inside a simulation: run them one after the other")
 
     def __enter__(self) -> None:
         self.require_free()
         _Hook.install()
+        self._is_in = True
+        try:
+            _Turn.take(self._thread)
+            self._begin()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *exc_info: object) -> None:
+        interrupt: KeyboardInterrupt | None = None
+        while self._is_in:
+            try:
+                self._put_back()
+            except KeyboardInterrupt as exc:  # it has to be put back all the same
+                interrupt = exc
+        if interrupt is not None:
+            raise interrupt
+
+    def _begin(self) -> None:
         # A test of pytest-asyncio's may run a simulation: its loop steps aside, and is held up meanwhile.
         self._running = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)
         self._chance = random.getstate()
+        # Finalizers run when the collector does, which depends on everything the process did before.
+        self._collected = gc.isenabled()
+        gc.disable()
+        asyncio._set_running_loop(None)
         if self._inner_chance is None:
             random.seed(self._dice.draw())
         else:
             random.setstate(self._inner_chance)
         self._replace_all()
-        # Finalizers run when the collector does, which depends on everything the process did before.
-        self._collected = gc.isenabled()
-        gc.disable()
         directing[self._thread] = self._director
 
-    def __exit__(self, *exc_info: object) -> None:
-        del directing[self._thread]
-        if self._collected:
-            gc.enable()
-        for module, name, original in reversed(self._kept):
-            setattr(module, name, original)
-        self._kept.clear()
-        self._inner_chance = random.getstate()
-        random.setstate(self._chance)
-        asyncio._set_running_loop(self._running)
+    def _put_back(self) -> None:
+        """Undo what `_begin` did, as far as it came. To be called again if it is interrupted."""
+        if directing.pop(self._thread, None) is not None:
+            self._inner_chance = random.getstate()
+        while self._kept:
+            setattr(*self._kept[-1])
+            self._kept.pop()
+        if self._chance is not None:
+            random.setstate(self._chance)
+            asyncio._set_running_loop(self._running)
+            if self._collected:
+                gc.enable()
+            self._chance = self._running = None
+        self._is_in = False
+        _Turn.give_back(self._thread)
 
     def _replace_all(self) -> None:
         clock = self._director.clock
@@ -146,6 +213,15 @@ class Patches:
             for name in _START:
                 if hasattr(module, name):
                     self._replace(module, name, _refuse_to_begin)
+        for name in ("process_time", "thread_time"):
+            self._replace(time, name, lambda: clock.time)
+            self._replace(time, f"{name}_ns", lambda: int(clock.time * 1e9))
+        for name in ("signal", "alarm", "setitimer", "pause", "sigwait", "sigtimedwait"):
+            if hasattr(signal, name):
+                self._replace(signal, name, partial(_refuse_signal, name))
+        for module in (asyncio, asyncio.tasks):
+            self._replace(module, "all_tasks", partial(_in_order, asyncio.tasks.all_tasks))
+            self._replace(module, "as_completed", partial(_as_listed, asyncio.tasks.as_completed))
         processes = sys.modules.get("multiprocessing.process")
         if processes is not None:
             self._replace_method(processes.BaseProcess, "start", _refuse_to_start_process)
@@ -194,6 +270,22 @@ class Patches:
 
 def _of_now(original: Callable[[float], Any], clock: VirtualClock, seconds: float | None = None) -> Any:
     return original(EPOCH + clock.time if seconds is None else seconds)
+
+
+def _in_order(original: Any, loop: Any = None) -> set[asyncio.Task[Any]]:
+    """A set whose order depends on the tasks in it alone: that of theirs depends on what was there before."""
+    return set(dict.fromkeys(sorted(original(loop), key=hash)))
+
+
+def _as_listed(original: Any, fs: Iterable[Any], **options: Any) -> Any:
+    """Tasks are made in the order in which they are listed: theirs is that of a set of coroutines."""
+    if asyncio.isfuture(fs) or asyncio.iscoroutine(fs):
+        return original(fs, **options)
+    return original([asyncio.ensure_future(one) for one in dict.fromkeys(fs)], **options)
+
+
+def _refuse_signal(name: str, *args: Any) -> None:
+    raise SimulationRefused(f"signal.{name}()", "signals are not simulated: call what the signal would call")
 
 
 def _refuse_to_start(original: Any, thread: threading.Thread) -> None:

@@ -7,6 +7,7 @@ while anybody has something to do, and then jumps to the next deadline: hours pa
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -78,7 +79,7 @@ class Simulation:
         _require_number("max_steps", max_steps, 1)
         self.seed = seed
         self.schedule = schedule
-        self.faults = _require_faults(faults)
+        self.faults = require_faults(faults)
         self.config = SystemConfig() if config is None else config
         self.keep = keep
         self.max_steps = max_steps
@@ -99,8 +100,7 @@ class Simulation:
     def run(self, program: Program[T]) -> T:
         """Run `program(system)` to its end and shut the system down; what it returns, or raise what it raised."""
         __tracebackhide__ = True
-        if not callable(program):
-            raise BadArgument(f"a simulation runs an `async def program(system)`, not {program!r}")
+        require_program(program)
 
         async def main() -> T:
             # Made in here, where a system finds its director.
@@ -153,6 +153,17 @@ class Simulation:
         return () if director is None or director.faults is None else director.faults.faults
 
     @property
+    def actors_chosen(self) -> dict[int, str]:
+        """Whom the last run's schedule visited, at the steps of `choices`."""
+        director = self._director
+        return {} if director is None else {step: cell.name() for step, cell in director.visited.items()}
+
+    @property
+    def interrupt(self) -> KeyboardInterrupt | None:
+        """The Ctrl-C that hit an actor in the last run, if one did."""
+        return None if self._director is None else self._director.interrupt
+
+    @property
     def has_run(self) -> bool:
         """Whether there is a trace."""
         return self._director is not None
@@ -185,7 +196,25 @@ def _require_schedule(schedule: object) -> None:
         raise ConfigError("schedule", schedule, f"must be one of {', '.join(SCHEDULES)}, or a script")
 
 
-def _require_faults(declared: object) -> tuple[Fault, ...]:
+class NotAProgram(BadArgument):
+    """What was to be simulated is no `async def program(system)`."""
+
+
+def require_program(program: Any) -> None:
+    """Raise unless `program(system)` can be called."""
+    if not callable(program):
+        raise NotAProgram(f"a simulation runs an `async def program(system)`, not {program!r}")
+    try:
+        inspect.signature(program).bind(None)
+    except TypeError as exc:
+        raise NotAProgram(
+            f"a simulation runs an `async def program(system)`; {program!r} does not fit: {exc}"
+        ) from None
+    except ValueError:
+        pass  # it does not tell what it takes
+
+
+def require_faults(declared: object) -> tuple[Fault, ...]:
     if isinstance(declared, Iterable) and not isinstance(declared, str):
         given = tuple(declared)
         if all(isinstance(fault, Fault) for fault in given):
@@ -201,6 +230,6 @@ def _require_number(name: str, value: object, least: int) -> None:
 async def _called(program: Program[T], system: ActorSystem) -> T:
     made: Any = program(system)
     if not hasattr(made, "__await__"):
-        raise BadArgument(f"{program!r} must be `async def`, and returned {made!r}")
+        raise NotAProgram(f"{program!r} must be `async def`, and returned {made!r}")
     result: T = await made
     return result

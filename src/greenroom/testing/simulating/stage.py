@@ -33,12 +33,21 @@ class Stage:
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `main()` to its end. When that cannot come, say why; everything else is broken off too, then."""
         __tracebackhide__ = True
+        try:
+            return self._run(main)
+        finally:
+            self._patches.__exit__()  # once more: Ctrl-C may have come at the very door
+
+    def _run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        __tracebackhide__ = True
         with self._patches:
             task = self._loop.create_task(main(), name=_PROGRAM)
             try:
                 result = self._loop.run_until_complete(task)
                 if self._loop.internal_error is not None:
                     raise self._loop.internal_error
+                if self.director.refused is not None:
+                    raise self.director.refused
                 return result
             except SimulationStuck:
                 end: Exception = SimulationStuck(self._who_waits())
@@ -97,7 +106,7 @@ def _title_of(task: asyncio.Task[Any]) -> str:
 def _waiting(who: str, task: Any) -> str:
     """Who waits, in which function, and the innermost line."""
     coroutine = task.get_coro()
-    name = coroutine.__qualname__
+    name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
     frame = None
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or frame

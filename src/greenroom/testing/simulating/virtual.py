@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import heapq
+import weakref
 from _thread import get_ident
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import Context
 from math import inf
 from typing import Any
@@ -74,8 +75,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._director = director
         self._clock = director.clock
         self._thread = get_ident()
-        # Turns since the clock last moved, each of which may run many callbacks.
+        # Turns since an actor last had one, each of which may run many callbacks; and the step that was.
         self._turns = 0
+        self._step = 0
+        # How many tasks and futures were made.
+        self._made = 0
+        self._asyncgens = _AsyncGenerators()
+        self.set_task_factory(_make_task)
         self._collect_at = _COLLECT_EVERY
         self.internal_error: InternalError | None = None
         director.outside = self._ready
@@ -83,6 +89,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Virtual seconds since the simulation began."""
         return self._clock.time
+
+    def count(self) -> int:
+        """The number of a task or a future that is made, from 1."""
+        self._made += 1
+        return self._made
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """As asyncio's, but the order of a set of them does not depend on where they lie."""
+        return _Future(loop=self)
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -133,12 +148,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if moment > self._clock.time:
             self._clock.move_to(moment)
             self._director.time_moved()
-            self._turns = 0
 
     def _require_end(self) -> None:
-        """Raise when the program has had its steps, or turns round and round at one moment."""
+        """Raise when the program has had its steps, or waits in turn after turn in which no actor runs."""
         director = self._director
         self._turns += 1
+        if director.step != self._step:
+            self._step = director.step
+            self._turns = 0
         if director.step >= director.last_step or self._turns > director.max_steps:
             self._turns = 0
             raise SimulationEndless(director.max_steps)
@@ -172,6 +189,60 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """There is none."""
+
+
+class _Future(asyncio.Future[Any]):
+    """A future that hashes by its number: asyncio, and its users, have sets of them."""
+
+    def __init__(self, *, loop: VirtualLoop) -> None:
+        super().__init__(loop=loop)
+        self._number = loop.count()
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Task(asyncio.Task[Any]):
+    """A task that hashes by its number, and has a name that does not depend on what ran before."""
+
+    def __init__(self, coro: Any, *, loop: VirtualLoop, name: str | None = None, **options: Any) -> None:
+        self._number = number = loop.count()
+        super().__init__(coro, loop=loop, name=f"Task-{number}" if name is None else name, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+def _make_task(loop: Any, coro: Any, **options: Any) -> asyncio.Task[Any]:
+    return _Task(coro, loop=loop, **options)
+
+
+class _AsyncGenerators:
+    """Those that were begun and have not ended, in the order in which they were; as a `WeakSet` would keep them."""
+
+    def __init__(self) -> None:
+        self._refs: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, generator: Any) -> None:
+        """One was begun."""
+        number = id(generator)
+        self._refs.pop(number, None)  # of one that lay in the same place, whose rank is not this one's
+        self._refs[number] = weakref.ref(generator)
+
+    def discard(self, generator: Any) -> None:
+        """One has ended, or is about to."""
+        self._refs.pop(id(generator), None)
+
+    def clear(self) -> None:
+        """All have ended."""
+        self._refs.clear()
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    def __iter__(self) -> Iterator[Any]:
+        found = [ref() for ref in self._refs.values()]
+        return iter([one for one in found if one is not None])
 
 
 def _refuse(name: str, remedy: str) -> Callable[..., Any]:
