@@ -170,6 +170,17 @@ print(*sorted({
     assert run_alone(code).split() == ["greenroom"]
 
 
+def test_compiled_modules_with_generators_are_spared_a_crash_of_cythons():
+    def makes_generators(path: Path) -> bool:
+        kinds = (ast.Yield, ast.YieldFrom, ast.AsyncFunctionDef, ast.GeneratorExp)
+        return any(isinstance(node, kinds) for node in ast.walk(ast.parse(path.read_text())))
+
+    hot = {pxd: pxd.with_suffix(".py") for pxd in HOUSE.rglob("*.pxd") if pxd.with_suffix(".py").exists()}
+    those = [pxd for pxd, source in hot.items() if makes_generators(source)]
+    assert those
+    assert [pxd.stem for pxd in those if "cimport greenroom._core.generators" not in pxd.read_text()] == []
+
+
 def test_hot_modules_are_all_compiled_or_none_is():
     hot = [pxd.with_suffix("") for pxd in HOUSE.rglob("*.pxd") if pxd.with_suffix(".py").exists()]
     compiled = [path for path in hot if any(path.with_name(path.name + end).exists() for end in EXTENSION_SUFFIXES)]

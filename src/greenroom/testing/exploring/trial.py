@@ -43,10 +43,8 @@ class Trial:
         max_steps: int = 1_000_000,
     ) -> None:
         require_program(program)
-        if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
-            raise ConfigError("check", check, "must be a plain function of what the program returns")
-        if config is not None and not isinstance(config, SystemConfig):
-            raise ConfigError("config", config, "must be a SystemConfig")
+        _require_check(check)
+        _require_config(config)
         self.program = program
         self.check = check
         self.schedule = schedule
@@ -95,6 +93,16 @@ class Trial:
                 raise simulation.interrupt from None
             return error
         return None
+
+
+def _require_check(check: Any) -> None:
+    if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
+        raise ConfigError("check", check, "must be a plain function of what the program returns")
+
+
+def _require_config(config: Any) -> None:
+    if config is not None and not isinstance(config, SystemConfig):
+        raise ConfigError("config", config, "must be a SystemConfig")
 
 
 def is_alike(one: BaseException | None, other: BaseException | None) -> bool:

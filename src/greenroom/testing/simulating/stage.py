@@ -59,8 +59,11 @@ class Stage:
     def close(self) -> None:
         """Break off what is left, and give everything back."""
         if not self._loop.is_closed():
-            with self._patches:
-                self._wind_up()
+            try:
+                with self._patches:
+                    self._wind_up()
+            finally:
+                self._patches.__exit__()
                 self._loop.close()
             if self.director.faults is not None:
                 self.director.faults.close()
