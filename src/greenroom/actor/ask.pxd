@@ -18,7 +18,8 @@ cdef class Question(Wait):
     cdef readonly double timeout
     cdef int _status
     cdef object _value
-    cdef object _aio, _future
+    cdef object _aio
+    cdef readonly object _future
     cdef public bint replied
     cdef readonly bint deferred
     cdef object _book

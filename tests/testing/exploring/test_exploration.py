@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import re
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from greenroom import Actor, ActorSystem, AskTimeout, MailboxConfig, Supervision, SystemConfig
-from greenroom.errors import BadArgument, ConfigError, InjectedFault, SimulationStuck
+from greenroom.errors import BadArgument, ConfigError, InjectedFault, SimulationEndless, SimulationStuck
 from greenroom.testing import Failure, Report, Simulation, explore, faults
 from greenroom.testing.exploring.trial import CheckFailed
 
@@ -153,6 +154,89 @@ def test_how_to_run_it_again_can_be_pasted() -> None:
 
 
 # -- what counts as a failure
+
+
+def test_classes_and_settings_can_be_pasted_too() -> None:
+    async def program(system: ActorSystem) -> None:
+        await system.spawn(Note, [], name="note").ask("tea")
+
+    crashes = [faults.crash(Note, at=1, error=ZeroDivisionError)]
+    config = SystemConfig(history=True)
+    report = explore(
+        program, runs=1, workers=0, shrinks=False, faults=crashes, config=config, max_steps=5000, output=None
+    )
+    line = re.search(r"Run it again:  (.*)", str(report))
+    assert line is not None
+    named = {"Simulation": Simulation, "crash": faults.crash, "Note": Note, "config": config, "program": program}
+    with pytest.raises(ZeroDivisionError):
+        eval(line[1], named)
+    assert "max_steps=5000" in line[1]
+
+
+def test_the_explanation_names_the_actor_that_ran_and_not_the_one_that_it_sent_to() -> None:
+    class Early(Actor[str, None]):
+        def __init__(self, log: Any) -> None:
+            self.log = log
+
+        def pre_start(self) -> None:
+            self.log.tell(self.ctx.self.name)
+
+        def receive(self, message: str) -> None: ...
+
+    async def program(system: ActorSystem) -> None:
+        seen: list[str] = []
+        log = system.spawn(Note, seen, name="log")
+        for name in "abc":
+            system.spawn(Early, log, name=name)
+        await system.settle()
+        if seen != ["a", "b", "c"]:
+            raise AssertionError("in another order")
+
+    shortest = find(program).shortest
+    assert shortest is not None
+    ran = {event.step: event.actor for event in shortest.trace if event.kind == "started"}
+    (step,) = shortest.script
+    assert ran[step] in ("/b", "/c")
+    assert shortest.explain().startswith(f"step {step}: {ran[step]} runs, before")
+
+
+def test_a_program_that_never_ends_is_reported_without_many_more_runs_of_it() -> None:
+    runs = 0
+
+    def again(ctx: Any, message: int) -> None:
+        ctx.self.tell(message + 1)
+
+    async def program(system: ActorSystem) -> None:
+        nonlocal runs
+        runs += 1
+        system.spawn(again).tell(0)
+        await system.settle()
+
+    failure = find(program, workers=0, max_steps=3000)
+    assert isinstance(failure.error, SimulationEndless)
+    assert len(failure.trace) > 1000
+    assert runs == 2
+
+
+def test_an_exception_that_cannot_show_itself_is_reported_with_its_seed() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    async def program(system: ActorSystem) -> None:
+        raise Mute
+
+    assert "Failed at seed 0: Mute" in str(find(program))
+
+
+def test_it_prints_to_where_standard_error_goes_at_that_time() -> None:
+    async def program(system: ActorSystem) -> None:
+        raise ValueError("tea")
+
+    output = io.StringIO()
+    with contextlib.redirect_stderr(output):
+        explore(program, runs=1, workers=0)
+    assert "Failed at seed 0: ValueError: tea" in output.getvalue()
 
 
 def test_a_check_that_returns_false_fails() -> None:
@@ -366,6 +450,11 @@ def test_strict_priorities_find_what_chance_does_not() -> None:
         ("patience", -1.0),
         ("patience", "long"),
         ("check", 3),
+        ("check", b_after_a),
+        ("faults", None),
+        ("faults", faults.crash()),
+        ("config", 5),
+        ("output", "x"),
     ],
 )
 def test_a_bad_argument_is_a_config_error_that_names_it(field: str, value: Any) -> None:
@@ -373,7 +462,14 @@ def test_a_bad_argument_is_a_config_error_that_names_it(field: str, value: Any) 
         explore(in_order, **{"runs": 2, "output": None, field: value})
 
 
-@pytest.mark.parametrize("program", [None, 3, "in_order"])
+def not_async(system: ActorSystem) -> int:
+    return 1
+
+
+async def without_a_system() -> None: ...
+
+
+@pytest.mark.parametrize("program", [None, 3, "in_order", not_async, without_a_system])
 def test_what_cannot_be_called_is_refused_and_not_reported(program: Any) -> None:
-    with pytest.raises(BadArgument, match="async def program"):
+    with pytest.raises(BadArgument, match="async def"):
         explore(program, runs=2, output=None)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from operator import eq
-from typing import Any
+from typing import Any, Literal, NewType, Optional
 from unittest import mock
 
 import pytest
 
+from greenroom.errors import BadArgument
 from greenroom.testing.probing.matching import in_words, listed, match_all, matches, shown
 
 
@@ -50,10 +51,39 @@ def handler(message: Any) -> None:
         (lambda message: [], 5, False),
         (partial(eq, 5), 5, True),
         ([1, 2].__contains__, 3, False),
+        (int | str, 5, True),
+        (int | str, 5.0, False),
+        (Optional[int], None, True),  # noqa: UP045 - as older code has it
+        (Optional[int], "5", False),  # noqa: UP045
     ],
 )
 def test_a_message_is_what_is_wanted_or_not(wanted: Any, message: Any, fits: bool) -> None:
     assert matches(wanted, message) is fits
+
+
+UserId = NewType("UserId", int)
+
+
+async def is_fine(message: Any) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("wanted", "remedy"),
+    [
+        (list[int], "say its class alone"),
+        (tuple[int, str], "say its class alone"),
+        (list[int] | None, "say its class alone"),
+        (Literal["tea"], "say its class alone"),
+        (UserId, "say <class 'int'>"),
+        (is_fine, "must not be async"),
+        (lambda message: is_fine(message), "must not be async"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine 'is_fine' was never awaited")
+def test_what_would_be_true_of_nearly_anything_is_refused(wanted: Any, remedy: str) -> None:
+    with pytest.raises(BadArgument, match=remedy):
+        matches(wanted, "xy")
 
 
 def test_a_function_that_raises_says_about_which_message() -> None:

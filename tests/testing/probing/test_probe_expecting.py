@@ -233,9 +233,9 @@ def test_a_probe_can_expect_that_one_kind_of_message_does_not_come(play: Play, u
         probe = TestProbe(system)
         for number in (1, 2):
             probe.ref.tell(number)
-        await probe.expect_no(unwanted)
-        await probe.expect_no(unwanted, within=0.01)
-        silence = asyncio.create_task(probe.expect_no(unwanted, within=20.0))
+        await probe.expect_no(unwanted=unwanted)
+        await probe.expect_no(unwanted=unwanted, within=0.01)
+        silence = asyncio.create_task(probe.expect_no(unwanted=unwanted, within=20.0))
         for _ in range(5):
             await asyncio.sleep(0)
         probe.ref.tell(3)
@@ -246,6 +246,20 @@ def test_a_probe_can_expect_that_one_kind_of_message_does_not_come(play: Play, u
         with pytest.raises(AssertionError, match=f"expected nothing like .* and got {noise}"):
             await silence
         assert probe.messages == [1, 2, 3, noise]
+
+    play(program)
+
+
+@pytest.mark.parametrize("number", [1, 0.5])
+def test_a_bare_number_might_be_seconds_or_a_message_and_is_refused(play: Play, number: float) -> None:
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        probe.ref.tell("noise")
+        with pytest.raises(BadArgument, match=f"`within={number}` for seconds, `unwanted={number}` for a message"):
+            await probe.expect_no(number)
+        await probe.expect_no(str.isupper)
+        with pytest.raises(AssertionError, match="nothing like"):
+            await probe.expect_no(str)
 
     play(program)
 

@@ -92,8 +92,18 @@ def test_a_timeout_inside_a_window_can_make_it_less(play: Play) -> None:
         async with probe.within(TOO_LONG):
             with pytest.raises(AssertionError, match=r"within 0\.01 s"):
                 await probe.receive(timeout=0.01)
+
+    play(program)
+
+
+def test_nobody_can_tell_that_nothing_comes_for_longer_than_the_window_lasts(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
         async with probe.within(0.01):
-            await probe.expect_no(within=TOO_LONG)
+            with pytest.raises(AssertionError, match=r"cannot wait for .* left of within\(0\.01\)"):
+                await probe.expect_no(within=TOO_LONG)
+        async with probe.within(TOO_LONG):
+            await probe.expect_no(within=0.01)
 
     play(program)
 

@@ -69,6 +69,85 @@ def test_so_does_one_that_asked_several_at_once(play: Play) -> None:
     play(program)
 
 
+async def in_time(question: Any) -> Any:
+    return await asyncio.wait_for(question, 20.0)
+
+
+async def as_a_task(question: Any) -> Any:
+    async def wait() -> Any:
+        return await question
+
+    return await asyncio.create_task(wait())
+
+
+async def among_others(question: Any) -> Any:
+    done, _ = await asyncio.wait([asyncio.ensure_future(question)])
+    return done.pop().result()
+
+
+async def in_a_group(question: Any) -> Any:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(in_time(question))
+    return task.result()
+
+
+@pytest.mark.parametrize("waits", [in_time, as_a_task, among_others, in_a_group])
+def test_so_does_one_that_waits_by_way_of_asyncio(play: Play, waits: Any) -> None:
+    async def program(system: ActorSystem) -> None:
+        server, other = TestProbe(system), TestProbe(system)
+
+        async def ask(ctx: Context, message: Any) -> Any:
+            return await waits(server.ref.ask(message))
+
+        asked = system.spawn(Asks, system.spawn(ask)).ask("x")
+        await server.expect("x")
+        await other.expect_no()
+        server.reply("y")
+        assert await asked == "y"
+
+    play(program)
+
+
+def test_so_do_messages_behind_the_one_that_waits(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        server, other = TestProbe(system), TestProbe(system)
+        client = system.spawn(Asks, server.ref)
+        for message in ("x", "y"):
+            client.tell(message)
+        await server.expect("x")
+        await other.expect_no()
+        server.reply(1)
+        await server.expect("y")
+
+    play(program)
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_who_has_asked_a_probe_and_goes_on_with_something_else_is_waited_for(play: Play, forgets: bool) -> None:
+    async def program(system: ActorSystem) -> None:
+        server, other = TestProbe(system), TestProbe(system)
+        gate = asyncio.Event()
+
+        async def ask(ctx: Context, message: Any) -> None:
+            question = server.ref.ask(message)
+            await gate.wait()
+            other.ref.tell("late")
+            if not forgets:
+                await question
+
+        system.spawn(ask).tell("x")
+        await server.expect("x")
+        silence = asyncio.create_task(other.expect_no())
+        done, _ = await asyncio.wait([silence], timeout=0.02)
+        assert not done
+        gate.set()
+        with pytest.raises(AssertionError, match="late"):
+            await silence
+        server.reply("y")
+
+    play(program)
+
+
 def test_others_that_are_busy_are_waited_for(play: Play) -> None:
     async def program(system: ActorSystem) -> None:
         server, other = TestProbe(system), TestProbe(system)

@@ -89,9 +89,14 @@ class Inbox:
 
     def take(self) -> Heard | None:
         """The oldest that is unread, if there is any."""
-        self.unread()
+        unread = self.unread()
+        if not unread:
+            return None
         with self._lock:
-            return self._heard.popleft() if self._heard else None
+            # By identity: what came while we looked has not been sifted yet.
+            place = next(place for place, heard in enumerate(self._heard) if heard is unread[0])
+            del self._heard[place]
+        return unread[0]
 
     async def comes(self, until: float, arrivals: int) -> bool:
         """Wait until there are more than so many `arrivals`; False when time is up, even if there are by then.

@@ -1,4 +1,4 @@
-"""What a test wants of a message: a value, a type, or a function.
+"""What a test wants of a message: a value, a type (or several, as in `int | str`), or a function.
 
 >>> matches("tea", "tea"), matches(str, "tea"), matches(lambda message: len(message) > 5, "tea")
 (True, True, False)
@@ -8,9 +8,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from pathlib import PurePath
-from typing import Any
+from types import UnionType
+from typing import Any, NewType, Union, get_args, get_origin
+
+from greenroom.errors import BadArgument
 
 __all__ = ["in_words", "listed", "match_all", "matches", "shown"]
 
@@ -22,15 +26,33 @@ def matches(wanted: Any, message: Any) -> bool:
     """Whether `message` is what is wanted: equal to a value, of a type, or such that a function is true of it."""
     if message is wanted:
         return True
+    if get_origin(wanted) in (Union, UnionType):
+        return any(matches(one, message) for one in get_args(wanted))
+    _require_clear(wanted)
     if isinstance(wanted, type):
         return isinstance(message, wanted)
     if not callable(wanted):
         return bool(message == wanted)
     try:
-        return bool(wanted(message))
+        answer = wanted(message)
     except Exception as exc:
         exc.add_note(f"raised by {_name_of(wanted)}, which the test asked about the message {shown(message)}")
         raise
+    if inspect.isawaitable(answer):
+        raise BadArgument(f"{_name_of(wanted)} is asked about messages, and returned {answer!r}: it must not be async")
+    return bool(answer)
+
+
+def _require_clear(wanted: Any) -> None:
+    """Raise for what looks like a type, and would be called like a function, which is true of nearly anything."""
+    if get_origin(wanted) is not None:
+        raise BadArgument(
+            f"a message cannot be told to be {wanted}: say its class alone, or give a function that looks"
+        )
+    if isinstance(wanted, NewType):
+        raise BadArgument(f"{wanted!r} is a type for checkers alone: say {wanted.__supertype__!r}, or give a function")
+    if inspect.iscoroutinefunction(wanted):
+        raise BadArgument(f"{_name_of(wanted)} is asked about messages: it must not be async")
 
 
 def match_all(wanted: tuple[Any, ...], messages: list[Any]) -> list[int] | None:
@@ -62,7 +84,7 @@ def _find_place(number: int, fits: list[list[int]], holders: dict[int, int], tri
 
 def in_words(wanted: Any) -> str:
     """What is wanted, for an error."""
-    if isinstance(wanted, type) or not callable(wanted):
+    if isinstance(wanted, type) or not callable(wanted) or get_origin(wanted) is not None:
         return shown(wanted)
     return f"what {_name_of(wanted)} is true of"
 

@@ -31,6 +31,8 @@ T = TypeVar("T")
 M = TypeVar("M")
 
 _SETTLE_TIMEOUT = 30.0
+_GRACE = 0.001
+_ANYTHING: Any = object()
 
 
 class _Window:
@@ -186,17 +188,24 @@ class TestProbe:
                 unread = len(self.messages)  # what is here already is looked at all the same, but no more than that
         raise AssertionError(f"{self.ref} got nothing of the kind {said}{fished()}")
 
-    async def expect_no(self, unwanted: Any = None, within: float = 0.0) -> None:
+    async def expect_no(self, what: Any = _ANYTHING, /, *, unwanted: Any = _ANYTHING, within: float = 0.0) -> None:
         """Nothing is unread, and nothing comes until the system has settled and `within` more seconds have passed.
 
-        With `unwanted` (a value, type or function) that goes for such messages alone. Whatever it finds stays unread.
-        Actors that wait for the answer of a probe do not keep the system from settling here.
+        With `unwanted` (a value, type or function), or that as the first argument, this goes for such messages alone.
+        Whatever it finds stays unread. Actors that wait for the answer of a probe do not keep the system from settling
+        here; nor does what `ctx.pipe_to_self` waits for, of which nothing has been sent yet.
         """
+        if isinstance(what, int | float) and not isinstance(what, bool):
+            raise BadArgument(f"expect_no({what}): say `within={what}` for seconds, `unwanted={what}` for a message")
+        if what is not _ANYTHING:
+            unwanted = what
         require_timeout(within)
         self._refuse(unwanted)
         await self._settle(unwanted)
         self._refuse(unwanted)
-        until, _ = self._deadline(within)
+        until, said = self._deadline(within)
+        if until < asyncio.get_running_loop().time() + within - _GRACE:
+            raise AssertionError(f"{self.ref} cannot wait for {within} s to tell that no message comes {said}")
         while within > 0.0 and self._inbox.ended is None:
             arrivals = self._inbox.arrivals
             self._refuse(unwanted)
@@ -311,8 +320,8 @@ class TestProbe:
 
     def _refuse(self, unwanted: Any) -> None:
         for heard in self._inbox.unread():
-            if unwanted is None or matches(unwanted, heard.message):
-                what = "no message" if unwanted is None else f"nothing like {in_words(unwanted)}"
+            if unwanted is _ANYTHING or matches(unwanted, heard.message):
+                what = "no message" if unwanted is _ANYTHING else f"nothing like {in_words(unwanted)}"
                 raise AssertionError(f"{self.ref} expected {what} and got {shown(heard.message)}{_origin(heard)}")
 
     def _unexpected(self, wanted: str) -> AssertionError:

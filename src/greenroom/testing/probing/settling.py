@@ -51,10 +51,16 @@ async def settle(system: ActorSystem, timeout: float) -> None:
 def _waits_for_test(system: ActorSystem) -> bool:
     """Whether nothing goes on, and every handler in hand waits for a probe's answer. On the system's thread."""
     cells: list[Cell] = list(system._loop.table)
-    if any(cell.queued() or cell.waiting_orders() for cell in cells):
-        return False
-    held_up = {question.asker for cell in cells for question in _open_questions(cell)}
-    return all(cell.task is None or _waits_for_one_of(cell, held_up) for cell in cells)
+    for_test = {question for cell in cells for question in _open_questions(cell)}
+    handled = [cell.task.sender for cell in cells if cell.task is not None]
+    asked = {question for question in handled if isinstance(question, Question)} | for_test
+    # Tasks do not await a question itself, but a future that learns of its answer.
+    behind = {question._future: question for question in asked if question._future is not None}
+    return not any(
+        cell.waiting_orders()
+        or (cell.queued() if cell.task is None else not _waits_for_one_of(cell.task, for_test, behind))
+        for cell in cells
+    )
 
 
 def _open_questions(cell: Cell) -> list[Any]:
@@ -65,13 +71,38 @@ def _open_questions(cell: Cell) -> list[Any]:
     return []
 
 
-def _waits_for_one_of(cell: Cell, held_up: set[Cell]) -> bool:
-    """Whether it is one of these, or its handler awaits the answer of one that is, or does so in its turn."""
-    seen: list[Cell] = []
-    while cell not in held_up:
-        awaited: Any = None if cell.task is None else cell.task._waiter
-        if cell in seen or not isinstance(awaited, Question):
-            return False
-        seen.append(cell)
-        cell = awaited.target
-    return True
+def _waits_for_one_of(task: Any, wanted: set[Any], behind: dict[Any, Any]) -> bool:
+    """Whether what a handler awaits is one of the questions `wanted`, or can end only after one of these."""
+    seen: list[Any] = []
+    waiting = [task]
+    while waiting:
+        one = waiting.pop()
+        one = behind.get(one, one)
+        if one in seen:
+            continue
+        seen.append(one)
+        if one in wanted:
+            return True
+        if isinstance(one, Question):
+            if one.target.task is not None:
+                waiting.append(one.target.task)
+        elif hasattr(one, "get_coro"):
+            waiting.extend(_awaited_by(one))
+        else:  # of `asyncio.gather`, perhaps
+            waiting.extend(getattr(one, "_children", ()))
+    return False
+
+
+def _awaited_by(task: Any) -> list[Any]:
+    """What a task waits for: a question or a future, and the tasks that one of asyncio's own functions waits for."""
+    awaited = getattr(task, "_fut_waiter", None)
+    coroutine: Any = task.get_coro()
+    frame: Any = None
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None) or frame
+        coroutine = getattr(coroutine, "cr_await", None)
+    if frame is None or not str(frame.f_globals.get("__name__")).startswith("asyncio."):
+        return [awaited]
+    named = frame.f_locals
+    # `wait_for` names it `fut`, `wait` has a set of them, and a `TaskGroup` knows its own.
+    return [awaited, named.get("fut"), *named.get("fs", ()), *getattr(named.get("self"), "_tasks", ())]
