@@ -100,6 +100,14 @@ def test_what_is_no_state_is_refused(play: Play) -> None:
 CAUSE = ValueError("bad")
 
 
+class Refused(Exception):
+    """What it is about is in its attributes alone."""
+
+    def __init__(self, *, code: int) -> None:
+        super().__init__()
+        self.code = code
+
+
 @pytest.mark.parametrize(
     ("end", "how"),
     [
@@ -111,6 +119,8 @@ CAUSE = ValueError("bad")
         (lambda ref: ref.tell(CAUSE), [ValueError("bad")]),
         (lambda ref: ref.tell(CAUSE), [ExitReason(ExitKind.FAIL, CAUSE)]),
         (lambda ref: ref.tell(GeneratorExit()), [ExitKind.PANIC, GeneratorExit]),
+        (lambda ref: ref.tell(CAUSE), [ExitReason.of(ValueError("bad"))]),
+        (lambda ref: ref.tell(Refused(code=5)), [ExitReason.of(Refused(code=5)), Refused(code=5)]),
         (ActorRef.stop, []),
     ],
 )
@@ -138,6 +148,16 @@ def test_an_end_is_as_expected(play: Play, end: Any, how: list[Any]) -> None:
             r"otherwise \(fail, ValueError\('x'\)\), and ended so: fail: ",
         ),
         (lambda ref: ref.tell(CAUSE), [ExitReason(ExitKind.FAIL)], r"otherwise \(fail\), and ended so: fail: Val"),
+        (
+            lambda ref: ref.tell(CAUSE),
+            [ExitReason.of(ValueError("x"))],
+            r"otherwise \(fail: ValueError: x\), and ended so: fail: ValueError: bad \(its arguments are \('bad',\), ",
+        ),
+        (
+            lambda ref: ref.tell(CAUSE),
+            [ExitReason(ExitKind.PANIC, CAUSE)],
+            r"otherwise \(panic: .*so: fail: Val.*: bad$",
+        ),
     ],
 )
 def test_another_end_than_the_expected_fails(play: Play, end: Any, how: list[Any], told: str) -> None:
@@ -146,6 +166,17 @@ def test_another_end_than_the_expected_fails(play: Play, end: Any, how: list[Any
         end(ref)
         with pytest.raises(AssertionError, match=f"^/worker should have ended {told}"):
             await assert_ended(ref, *how)
+
+    play(program)
+
+
+def test_an_end_with_another_attribute_fails(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(raises, name="worker")
+        ref.tell(Refused(code=5))
+        for how in (Refused(code=6), ExitReason.of(Refused(code=6))):
+            with pytest.raises(AssertionError, match=r"^/worker should have ended .*\(its code is 5, not 6\)$"):
+                await assert_ended(ref, how)
 
     play(program)
 

@@ -25,6 +25,7 @@ from greenroom.actor.spec import blueprint_of
 from greenroom.actor.states import State
 from greenroom.errors import BadArgument, NotAnActor
 from greenroom.exits import ExitKind, ExitReason
+from greenroom.testing.checks.alike import what_differs
 
 __all__ = ["HookCall", "HookLog", "assert_ended", "assert_states"]
 
@@ -83,7 +84,8 @@ async def assert_ended(
     """Wait for the actor's end, and fail unless it comes, and in this way. The reason for its end.
 
     Each of `how` must hold: a kind of end (`ExitKind.FAIL`, or its name), a whole reason, the type of the exception
-    that ended it, or such an exception (of that type, with those arguments). `timeout` is in real seconds.
+    that ended it, or an exception like the one that did: of that type, with equal arguments, attributes and text.
+    `timeout` is in real seconds.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem
@@ -107,8 +109,10 @@ async def assert_ended(
         raise AssertionError(
             f"{ref} should have ended{said} and is still {ref.state.value} after {timeout} s"
         ) from None
-    if not all(_ended_so(reason, one) for one in wanted):
-        raise AssertionError(f"{ref} should have ended otherwise{said}, and ended so: {reason}")
+    for one in wanted:
+        different = _what_differs(reason, one)
+        if different is not None:
+            raise AssertionError(f"{ref} should have ended otherwise{said}, and ended so: {reason}{different}")
     return reason
 
 
@@ -126,15 +130,18 @@ def _end_in_words(how: Any) -> str:
     return how.__name__ if isinstance(how, type) else str(how) if isinstance(how, ExitReason) else repr(how)
 
 
-def _ended_so(reason: ExitReason, how: Any) -> bool:
-    cause: Any = reason.cause
+def _what_differs(reason: ExitReason, how: Any) -> str | None:
+    """None if the end was so; else what to add to the reason, if that does not tell the difference by itself."""
     if isinstance(how, ExitKind):
-        return reason.kind is how
-    if isinstance(how, ExitReason):
-        return reason == how
+        return None if reason.kind is how else ""
     if isinstance(how, type):
-        return isinstance(cause, how)
-    return cause is how or (type(cause) is type(how) and bool(cause.args == how.args))
+        return None if isinstance(reason.cause, how) else ""
+    if isinstance(how, ExitReason):
+        if reason.kind is not how.kind:
+            return ""
+        how = how.cause
+    different = what_differs(reason.cause, how)
+    return None if different is None else f" ({different})"
 
 
 class HookCall(NamedTuple):
