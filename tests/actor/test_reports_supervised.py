@@ -145,7 +145,7 @@ def test_a_failure_that_the_supervisor_does_not_live_to_decide_is_told_too(
         await boss.terminated()
 
     play(program)
-    (record,) = (one for one in failures(caplog) if one.__dict__.get("actor") == "/boss/a")
+    (record,) = (one for one in failures(caplog) if one.actor == "/boss/a" and "decision" in one.__dict__)
     assert record.message_type == "ValueError"
     assert record.exc_info[1] is BAD
 

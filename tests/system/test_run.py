@@ -185,12 +185,15 @@ def test_a_handler_that_never_returns_is_named_and_left_behind(caplog: pytest.Lo
         gate.wait(DEADLINE)
 
     with ActorSystem("demo") as system:
-        system.spawn(stuck, name="stuck").tell("go")
+        ref = system.spawn(stuck, name="stuck")
+        ref.tell("go")
         assert entered.wait(DEADLINE)
         system.close(timeout=0.0)
         assert system.report is not None
         assert system.report.forced == ("/stuck",)
-        assert "/stuck" in caplog.text
+        record: Any = caplog.records[-1]
+        assert record.getMessage().startswith("demo: /stuck holds the thread")
+        assert (record.actor, record.actor_id, record.system) == ("/stuck", ref.id, "demo")
         gate.set()
     assert "demo" not in names_of_threads()
 

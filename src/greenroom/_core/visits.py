@@ -431,7 +431,8 @@ class Visits:
         try:
             task.abandon()
         except BaseException:
-            _log.exception("the handler of %s would not be broken off", cell.name())
+            fields = cell.loop.host.log_fields(cell)
+            _log.exception("the handler of %s would not be broken off", cell.name(), extra=fields)
 
     def _count_failed(self, cell: Cell) -> None:
         self.door.count_failed(cell)
@@ -442,7 +443,8 @@ class Visits:
         try:
             slip.fail(cause)
         except Exception:
-            _log.exception("a slip raised when it was told of a failure of %s", cell.name())
+            fields = cell.loop.host.log_fields(cell)
+            _log.exception("a slip raised when it was told of a failure of %s", cell.name(), extra=fields)
 
     def _adapt(self, waiting: int) -> None:
         """Shorten visits when two ticks in a row left cells without a turn; lengthen them when all had one."""

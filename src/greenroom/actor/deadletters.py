@@ -99,7 +99,7 @@ class DeadLetters:
             subscriptions = self._subscriptions
             line = self._line_for_log(letter)
         if line is not None:
-            _log.info("%s", line)
+            _log.info("%s", line, extra=_fields_of(recipient) or _fields_of(sender))
         # A dead letter about a dead letter is told to nobody: that could go on for ever.
         if subscriptions and not isinstance(message, DeadLetter):
             self._tell(subscriptions, letter)
@@ -117,7 +117,8 @@ class DeadLetters:
             except BaseException as exc:
                 if ends_system(exc):
                     raise
-                _log.exception("%r could not be told of a dead letter, and is not told of others", subscriber)
+                told = "%r could not be told of a dead letter, and is not told of others"
+                _log.exception(told, subscriber, extra=_fields_of(subscriber))
                 self._unsubscribe(subscription)
 
     def _line_for_log(self, letter: DeadLetter) -> str | None:
@@ -137,3 +138,11 @@ class DeadLetters:
             f"dead letter: {type(letter.message).__name__} from {letter.sender} to {letter.recipient}: "
             f"{letter.reason}{before}"
         )
+
+
+def _fields_of(whom: object) -> dict[str, Any] | None:
+    """What a record about it has in its fields; None if it is no actor."""
+    if not isinstance(whom, Address):
+        return None
+    fields: dict[str, Any] = whom._cell.loop.host.log_fields(whom._cell)
+    return fields

@@ -63,22 +63,25 @@ def _force(life: Lifecycle, cell: Cell, body: Body) -> None:
         more.deadline = None  # what it was set for has been settled in another way
         return
     if cell.task is not None:
+        fields = life.log_fields(cell)
         what = "stop"
         if _goes_on(life, cell, more):
             what = "come to its restart"
         else:
             life.note_forced(cell)
         if more.deadline.cancelled:
-            _log.warning("%s did not %s though its handler was cancelled: it is abandoned", cell.name(), what)
+            told = "%s did not %s though its handler was cancelled: it is abandoned"
+            _log.warning(told, cell.name(), what, extra=fields)
             abandon(life, cell)
         else:
-            _log.warning("%s did not %s in time: its handler is cancelled", cell.name(), what)
+            _log.warning("%s did not %s in time: its handler is cancelled", cell.name(), what, extra=fields)
             more.deadline = Deadline(cell, GRACE, cancelled=True)
             cell.task.cancel()
     elif body.family is not None:
         for child in reversed(body.family.bodies()):
             life.note_forced(child.cell)
-            _log.warning("%s did not stop in time, and is killed", child.cell.name())
+            fields = life.log_fields(child.cell)
+            _log.warning("%s did not stop in time, and is killed", child.cell.name(), extra=fields)
             life.request_end(child.cell, KILLED)
         more.deadline = Deadline(cell, GRACE)
 

@@ -342,6 +342,10 @@ class Lifecycle:
         """Whether messages are queued for somebody who waits to be started again."""
         return any(cell.queued() for cell in self.resting)
 
+    def log_fields(self, cell: Cell) -> dict[str, object]:
+        """What a log record about an actor has in its fields."""
+        return {"actor": cell.name(), "actor_id": cell.id, "system": self.port.name}
+
     def dead_letter(self, cell: Cell, message: object, sender: Any, why: str) -> None:
         """A message can never be handled."""
         shown = sender.shown_sender() if isinstance(sender, Slip) else sender

@@ -91,10 +91,15 @@ def attempt_hook(body: Body, name: str, signal: Signal, *arguments: object) -> P
     try:
         yield from call_hook(body, name, signal, *arguments)
     except (Exception, CancelledError):
-        _log.exception("%s of %s raised, which changes nothing", name, body.cell.name())
+        _tell_people(body, name)
     except BaseException as exc:
         if isinstance(exc, GeneratorExit) and body.extra().abandoned:
             raise
-        _log.exception("%s of %s raised, which changes nothing", name, body.cell.name())
+        _tell_people(body, name)
         if ends_system(exc):
             body.cell.loop.host.port.fail(exc)
+
+
+def _tell_people(body: Body, hook: str) -> None:
+    fields = body.cell.loop.host.log_fields(body.cell)
+    _log.exception("%s of %s raised, which changes nothing", hook, body.cell.name(), extra=fields)

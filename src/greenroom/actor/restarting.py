@@ -145,7 +145,8 @@ def _snapshot(body: Body) -> Procedure:
     except BaseException as exc:
         if isinstance(exc, GeneratorExit) and body.extra().abandoned:
             raise
-        _log.exception("snapshot() of %s raised; it is restarted without", body.cell.name())
+        fields = body.cell.loop.host.log_fields(body.cell)
+        _log.exception("snapshot() of %s raised; it is restarted without", body.cell.name(), extra=fields)
         if ends_system(exc):
             body.cell.loop.host.port.fail(exc)
         return None
@@ -214,7 +215,8 @@ def _keep_or_clear(cell: Cell, body: Body, more: More, standing: Standing) -> No
         try:
             stash.unstash_all()
         except Exception:  # a user's priority key
-            _log.exception("the stash of %s cannot be queued again", cell.name())
+            fields = cell.loop.host.log_fields(cell)
+            _log.exception("the stash of %s cannot be queued again", cell.name(), extra=fields)
     if stash is not None:
         drain_all(cell, Drain.DEAD_LETTER, stash.give_up(), CLEARED)
     if policy is OnRestart.CLEAR:

@@ -390,7 +390,8 @@ class Keeping(Actor[Any, Any]):
         if not standing.reported:
             report(ref._cell, standing, decision, acts_in, always)
         else:
-            _log.info("%s ended (%s); %s", ref, ward.reason, decision)
+            fields = ref._cell.loop.host.log_fields(ref._cell)
+            _log.info("%s ended (%s); %s", ref, ward.reason, decision, extra=fields)
 
 
 LATER = object()

@@ -194,10 +194,12 @@ class Shutdown:
     def leave_behind(self) -> None:
         """A handler holds the system's thread and cannot be interrupted: name it, and wait no longer. Any thread."""
         hand = self._life.loop.visits.hand
-        name = "asyncio" if hand is None else hand.name()
-        if hand is not None:
+        told = "%s: %s holds the thread and cannot be interrupted; it is left behind"
+        if hand is None:
+            _log.error(told, self._name, "asyncio")
+        else:
             self._life.note_forced(hand)
-        _log.error("%s: %s holds the thread and cannot be interrupted; it is left behind", self._name, name)
+            _log.error(told, self._name, hand.name(), extra=self._life.log_fields(hand))
         forced = tuple(self._life.forced)
         self.report = ShutdownReport(self._life.spawned, self._life.terminated, forced, 0.0, self.cause)
 

@@ -237,15 +237,63 @@ def test_records_are_found_by_the_actor_they_are_about(play: Play) -> None:
         play(program)
 
 
-def test_records_without_fields_are_found_by_the_path_in_their_text(play: Play) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/cook is on fire",
+        "on fire: /cook",
+        "it was /cook. Nobody else was near",
+        "who was it? /cook...",
+        "/cook: on fire",
+        "/cook's kitchen, or that of (/waiter, /cook)",
+        "'/cook' - or who?",
+        "actor:/cook",
+        "/cook-soup told /cook",
+    ],
+)
+def test_records_without_fields_are_found_by_the_path_in_their_text(text: str) -> None:
+    logs = logged((logging.ERROR, text))
+    logs.assert_logged(actor="/cook")
+    with pytest.raises(AssertionError):
+        logs.assert_none(actor="/cook")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/cook-soup is on fire",
+        "/cook.2 is on fire",
+        "it was /cook.2.",
+        "/cook..2",
+        "/cook$4",
+        "/cook:2 and /cook@home",
+        "/cook/soup",
+        "/kitchen/cook",
+        "/kitchen-/cook and /kitchen./cook",
+        "/cooks",
+        "/Cook",
+        "cook",
+    ],
+)
+def test_records_without_fields_about_another_are_not_taken_for_ones_own(text: str) -> None:
+    logs = logged((logging.ERROR, text))
+    logs.assert_none(actor="/cook")
+    with pytest.raises(AssertionError):
+        logs.assert_logged(actor="/cook")
+
+
+def test_records_of_the_runtime_are_found_by_their_actor(play: Play) -> None:
     async def program(system: ActorSystem) -> None:
-        refs = [system.spawn(Reluctant, name=name) for name in ("a", "b", "ab")]
+        refs = [system.spawn(Reluctant, name=name) for name in ("a", "b", "a.b-c", "a b")]
         await system.settle()
-        refs[2].stop()
-        await refs[2].terminated()
-        logs.assert_logged("pre_stop .* raised", actor=refs[2])
+        for ref in refs[2:]:
+            ref.stop()
+            await ref.terminated()
+            ref.tell("too late")
+            logs.assert_logged("pre_stop .* raised", actor=ref)
+            logs.assert_logged("dead letter: str from None to", actor=ref)
         for ref in refs[:2]:
-            logs.assert_none(actor=ref)
+            logs.assert_none(actor=ref, level="DEBUG")
         logs.assert_none(actor="/a/b")
         logs.clear()
         child = system.spawn(Reluctant, name="b", parent=refs[0])

@@ -33,7 +33,8 @@ class _Captured(NamedTuple):
         fields = vars(self.record)
         path = str(actor)
         if "actor" not in fields:
-            return re.search(rf"(?<![\w/$]){re.escape(path)}(?![\w/$])", self.text) is not None
+            # A name may go on after a full stop or the like; a sentence that ends with it does not.
+            return re.search(rf"(?<![\w/$.@-]){re.escape(path)}(?![.:@-]*[\w/$])", self.text) is not None
         if not isinstance(actor, Address):
             return bool(fields["actor"] == path)
         known = (fields["actor"], fields.get("actor_id"), fields.get("system"))
@@ -51,7 +52,7 @@ class CapturedLogs:
 
     @property
     def records(self) -> list[logging.LogRecord]:
-        """All of them. Those of `ctx.log` have `.actor`, `.actor_id` and `.system`; so have those of failures."""
+        """All of them. Those about one actor, its own or Greenroom's, have `.actor`, `.actor_id` and `.system`."""
         return [one.record for one in self._captured]
 
     @property
