@@ -117,6 +117,99 @@ def test_others_still_hear_unless_it_is_quiet(root_listener: Listener) -> None:
     assert logs.messages == ["for the test", "for the test too"]
 
 
+def test_the_handlers_of_loggers_below_are_quiet_too() -> None:
+    own = Listener()
+    BELOW.addHandler(own)
+    try:
+        with capture_logs(quiet=True) as logs:
+            BELOW.critical("for the test")
+        assert own.heard == []
+        with capture_logs():
+            BELOW.info("for all")
+        assert own.heard == ["for all"]
+    finally:
+        BELOW.removeHandler(own)
+    assert logs.messages == ["for the test"]
+    assert own.filters == []
+
+
+def test_who_also_listens_to_others_still_hears_those(root_listener: Listener) -> None:
+    TOP.addHandler(root_listener)
+    try:
+        with capture_logs(quiet=True):
+            TOP.critical("for the test")
+            logging.getLogger("greenroomy").critical("from elsewhere")
+    finally:
+        TOP.removeHandler(root_listener)
+    assert root_listener.heard == ["from elsewhere"]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_handler_that_a_test_adds_or_takes_out_meanwhile_is_its_own_affair(quiet: bool) -> None:
+    added, removed = Listener(), Listener()
+    TOP.addHandler(removed)
+    try:
+        with capture_logs(quiet=quiet):
+            TOP.addHandler(added)
+            TOP.removeHandler(removed)
+            TOP.info("inside")
+        TOP.critical("after")
+        assert added in TOP.handlers
+        assert removed not in TOP.handlers
+        assert added.heard == ["inside", "after"]
+    finally:
+        TOP.removeHandler(added)
+
+
+def test_logging_that_is_disabled_altogether_is_captured_all_the_same() -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        with capture_logs(quiet=True) as outer, capture_logs(quiet=True) as inner:
+            BELOW.error("heard")
+        assert logging.root.manager.disable == logging.CRITICAL
+        TOP.critical("not captured")
+    finally:
+        logging.disable(logging.NOTSET)
+    assert (outer.messages, inner.messages) == ([], ["heard"])
+
+
+@pytest.mark.parametrize("quiet", [(False, False), (True, False), (False, True), (True, True)])
+def test_captures_may_overlap(quiet: tuple[bool, bool], root_listener: Listener) -> None:
+    first, second = capture_logs(quiet=quiet[0]), capture_logs(quiet=quiet[1])
+    handlers = list(TOP.handlers)
+    TOP.setLevel(logging.ERROR)
+    BELOW.setLevel(logging.CRITICAL)
+    try:
+        early = first.__enter__()
+        BELOW.debug("first")
+        late = second.__enter__()
+        new = logging.getLogger("greenroom.testing.new")
+        first.__exit__(None, None, None)
+        BELOW.debug("second")
+        new.debug("new")
+        second.__exit__(None, None, None)
+        BELOW.debug("after")
+        assert early.messages == ["first"]
+        assert late.messages == ["second", "new"]
+        heard = [*([] if quiet[0] else ["first"]), *([] if quiet[1] else ["second", "new"])]
+        assert root_listener.heard == heard
+        assert TOP.handlers == handlers
+        assert (TOP.level, TOP.propagate, BELOW.level) == (logging.ERROR, True, logging.CRITICAL)
+    finally:
+        TOP.setLevel(logging.NOTSET)
+        BELOW.setLevel(logging.NOTSET)
+
+
+def test_what_is_set_up_within_a_capture_is_put_back_by_the_one_inside() -> None:
+    with capture_logs(quiet=True) as outer:
+        TOP.setLevel(logging.ERROR)
+        with capture_logs() as inner:
+            TOP.info("inner")
+        TOP.info("too low")
+        assert not TOP.propagate
+    assert (outer.messages, inner.messages) == (["inner"], ["inner"])
+
+
 def test_captures_can_stand_in_one_another() -> None:
     with capture_logs() as outer:
         with capture_logs() as inner:
@@ -141,7 +234,6 @@ def test_everything_is_put_back(quiet: bool, fails: bool) -> None:
         with pytest.raises(KeyError) if fails else nullcontext(), capture_logs(quiet=quiet) as logs:
             BELOW.debug("heard all the same")
             TOP.setLevel(logging.INFO)
-            TOP.addHandler(Listener())
             if fails:
                 raise KeyError
         assert logs.messages == ["heard all the same"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -131,28 +132,101 @@ def capture_logs(*, quiet: bool = False) -> Iterator[CapturedLogs]:
     >>> logs.messages[0]
     '/worker: no idea what to do with tea'
 
-    Others still get to see what is captured, also what they would not have for its level; with `quiet` they do not.
+    Others still get to see what is captured, also what they would not have for its level; with `quiet` those who
+    listened before do not, nor does anybody above `greenroom`. Captures may begin and end in any order.
     """
-    logs = CapturedLogs()
-    top = logging.getLogger(_LOGGER)
-    # Those below may have been given a level of their own, or been shut off by somebody's logging.config.
-    below = [
-        logger
-        for name, logger in sorted(logging.root.manager.loggerDict.items())
-        if isinstance(logger, logging.Logger) and name.startswith(f"{_LOGGER}.")
-    ]
-    before = [(logger, logger.level, logger.propagate, logger.disabled) for logger in (top, *below)]
-    handlers = list(top.handlers)
+    capture = _Capture(quiet)
+    capture.begin()
     try:
-        for logger in below:
-            _set_up(logger, logging.NOTSET, propagate=True, disabled=False)
-        top.handlers = [*([] if quiet else handlers), _Handler(logs)]
-        _set_up(top, 1, propagate=top.propagate and not quiet, disabled=False)
-        yield logs
+        yield capture.logs
     finally:
-        top.handlers = handlers
-        for logger, level, propagate, disabled in before:
-            _set_up(logger, level, propagate, disabled)
+        capture.end()
+
+
+class _SetUp(NamedTuple):
+    """How a logger is set up, apart from its handlers: those are whoever's they are, and stay where they are."""
+
+    level: int
+    propagate: bool
+    disabled: bool
+
+    @classmethod
+    def of(cls, logger: logging.Logger) -> _SetUp:
+        return cls(logger.level, logger.propagate, logger.disabled)
+
+    def give(self, logger: logging.Logger) -> None:
+        logger.setLevel(self.level)
+        logger.propagate = self.propagate
+        logger.disabled = self.disabled
+
+
+_lock = threading.Lock()
+_open: list[_Capture] = []
+"""The captures that have begun and not ended, in the order they began. Under `_lock`."""
+
+
+class _Capture:
+    """One capture, from its beginning to its end: which need not be before the end of those that began earlier."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.logs = CapturedLogs()
+        self._quiet = quiet
+        self._handler = _Handler(self.logs)
+        self._hush = _Hush(_LOGGER)
+        self._hushed: list[logging.Handler] = []
+        # Invariant: what is to be put back at the end of the captures from this one on, were it to end last
+        self._before: dict[logging.Logger, _SetUp] = {}
+        self._disabled = logging.NOTSET
+
+    def begin(self) -> None:
+        """Listen to everything, whatever was set up."""
+        with _lock:
+            top, *below = loggers = _loggers()
+            self._before = {logger: _SetUp.of(logger) for logger in loggers}
+            self._disabled = logging.root.manager.disable
+            if self._quiet:
+                self._silence([handler for logger in loggers for handler in logger.handlers])
+            for logger in below:
+                _SetUp(logging.NOTSET, propagate=True, disabled=False).give(logger)
+            _SetUp(1, propagate=top.propagate and not self._quiet, disabled=False).give(top)
+            logging.disable(logging.NOTSET)
+            top.addHandler(self._handler)
+            _open.append(self)
+
+    def end(self) -> None:
+        """Put back what this capture has changed, as far as no other depends on it."""
+        with _lock:
+            top = logging.getLogger(_LOGGER)
+            top.removeHandler(self._handler)
+            for handler in self._hushed:
+                handler.removeFilter(self._hush)
+            place = _open.index(self)
+            del _open[place]
+            if place < len(_open):
+                _open[place]._take_over(self)
+                top.propagate = _open[0]._before[top].propagate and not any(other._quiet for other in _open)
+            else:
+                for logger, set_up in self._before.items():
+                    set_up.give(logger)
+                logging.disable(self._disabled)
+
+    def _silence(self, handlers: list[logging.Handler]) -> None:
+        # Not taken out of their loggers: a test may add some meanwhile, or take some out.
+        self._hushed = list(dict.fromkeys(handlers))
+        for handler in self._hushed:
+            handler.addFilter(self._hush)
+
+    def _take_over(self, earlier: _Capture) -> None:
+        """Put back, at the end, what one that began earlier has found."""
+        self._before = {**self._before, **earlier._before}
+        self._disabled = earlier._disabled
+
+
+def _loggers() -> list[logging.Logger]:
+    """The logger `greenroom`, then those below it: they may have been given a level, or been shut off by a config."""
+    known = sorted(logging.root.manager.loggerDict.items())
+    below = [one for name, one in known if isinstance(one, logging.Logger) and name.startswith(f"{_LOGGER}.")]
+    return [logging.getLogger(_LOGGER), *below]
 
 
 class _Handler(logging.Handler):
@@ -167,10 +241,12 @@ class _Handler(logging.Handler):
         self._logs._take(record)
 
 
-def _set_up(logger: logging.Logger, level: int, propagate: bool, disabled: bool) -> None:
-    logger.setLevel(level)
-    logger.propagate = propagate
-    logger.disabled = disabled
+class _Hush(logging.Filter):
+    """Lets through what is of any other logger than the one it is named after, and those below that."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether others may see it."""
+        return not super().filter(record)
 
 
 def _number_of(level: int | str) -> int:
