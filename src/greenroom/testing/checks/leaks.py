@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 import time
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from greenroom.actor import registry
 from greenroom.actor.ask import require_timeout
 from greenroom.errors import BadArgument
-from greenroom.system.shutdown import Phase
+from greenroom.testing.checks.remains import Leak, look_around, open_what_stays
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -22,38 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Leak", "LeakDetector", "LeaksFound", "detect_leaks"]
 
-_OPEN_FILES = Path("/proc/self/fd")
 _GLANCE = 0.005
 """Seconds between two looks at what may be about to end."""
 _SHOWN = 20
 """Leaks of one kind that an error shows at most."""
-
-_POOL_THREADS = ("asyncio_", "uvloop_")
 
 _REMEDIES = {
     "system": "leave the system's `async with` or `with`, or await `system.shutdown()`",
     "actor": "stop the actor and await `ref.terminated()`",
     "task": "cancel the task and await it",
     "thread": "have the thread end, and join it",
+    "process": "end the process, and wait for it",
     "fd": "close the file or socket",
 }
-
-
-class Leak(NamedTuple):
-    """One thing that was left: its kind (`system`, `actor`, `task`, `thread`, `fd`), its name, and more about it."""
-
-    kind: str
-    name: str
-    detail: str = ""
-    alias: str = ""
-    """Another name, by which it can be ignored too."""
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name}{self.detail}"
-
-    def is_one_of(self, patterns: Iterable[str]) -> bool:
-        """Whether it has a name like one of these."""
-        return any(fnmatchcase(name, pattern) for pattern in patterns for name in (self.name, self.alias) if name)
 
 
 class LeaksFound(AssertionError):
@@ -83,6 +60,7 @@ def detect_leaks(
     actors: bool = True,
     tasks: bool = True,
     threads: bool = True,
+    processes: bool = True,
     fds: bool = True,
     patience: float = 1.0,
 ) -> LeakDetector:
@@ -100,18 +78,23 @@ def detect_leaks(
     ...     print(*[(leak.kind, leak.name) for leak in found.leaks])
     ('task', 'forgotten')
 
-    It looks at systems that run and their actors, tasks of the running asyncio loop, threads, and open files and
-    sockets (where there is a /proc/self/fd); each can be left out. `ignore` has names, or patterns such as `pool-*`: of
-    a system, an actor (its path, or that after the system's name), a task or its coroutine, a thread, or what an fd
-    refers to. Garbage is collected first, and what is about to end has `patience` seconds to do so; tasks have them in
-    `async with` only, for a plain `with` holds up their loop. When the test itself raises, its exception passes.
+    It looks at systems that run and their actors, tasks of the running asyncio loop, threads and, where there is a
+    /proc, child processes, open files and sockets; each can be left out. `ignore` has names, or patterns such as
+    `pool-*`: of a system, an actor (its path, or that after the system's name), a task or its coroutine, a thread, a
+    process or its command, or what an fd refers to. Garbage is collected first, and what is about to end has
+    `patience` seconds to do so; tasks have them in `async with` only, for a plain `with` holds up their loop. When the
+    test itself raises, its exception passes.
+
+    Threads of the running loop's own pool (`asyncio.to_thread`) may stay while they have nothing to do: they end with
+    the loop. It does not see callbacks that are still to come (`loop.call_later`), asynchronous generators that were
+    not closed, tasks of other loops, threads of C code, and processes that have ended but were not waited for.
     """
     require_timeout(patience)
     patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise BadArgument(f"ignore takes names and patterns of names, not {pattern!r}")
-    kinds = {"system": actors, "actor": actors, "task": tasks, "thread": threads, "fd": fds}
+    kinds = {"system": actors, "actor": actors, "task": tasks, "thread": threads, "process": processes, "fd": fds}
     return LeakDetector(frozenset(kind for kind, wanted in kinds.items() if wanted), patterns, patience)
 
 
@@ -126,6 +109,7 @@ class LeakDetector:
         self._before: dict[object, Leak] = {}
 
     def __enter__(self) -> Self:
+        open_what_stays()
         self._before = dict(self._all())
         return self
 
@@ -165,51 +149,6 @@ class LeakDetector:
         return tuple(leak for key, leak in self._all() if key not in self._before and not leak.is_one_of(self._ignore))
 
     def _all(self) -> Iterator[tuple[object, Leak]]:
-        for key, leak in (*_systems(), *_tasks(), *_threads(), *_open_files()):
+        for key, leak in look_around():
             if leak.kind in self._kinds:
                 yield key, leak
-
-
-def _systems() -> Iterator[tuple[object, Leak]]:
-    """Systems that run, and the actors of any system."""
-    for token, system in sorted(registry._systems.items()):
-        phase = system.phase
-        if phase in (Phase.RUNNING, Phase.STOPPING):
-            yield token, Leak("system", system.name, f", which is {phase}")
-        # Read from whichever thread this is, without asking the system's own: that one may be stuck.
-        for cell in list(system._loop.table):
-            path = cell.name()
-            where = f" of the system {system.name}, which is {'not started' if phase == Phase.NEW else phase}"
-            yield (token, cell.id), Leak("actor", path, where, f"{system.name}{path}")
-
-
-def _tasks() -> Iterator[tuple[object, Leak]]:
-    """Tasks of the running asyncio loop that are not done."""
-    if asyncio._get_running_loop() is None:
-        return
-    for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):
-        coro: Any = task.get_coro()
-        name = getattr(coro, "__qualname__", type(coro).__name__)
-        frame = getattr(coro, "cr_frame", None)
-        place = "" if frame is None else f" at {frame.f_code.co_filename}:{frame.f_lineno}"
-        yield task, Leak("task", task.get_name(), f", in {name}(){place}", name)
-
-
-def _threads() -> Iterator[tuple[object, Leak]]:
-    """Threads that are alive. Those of the running asyncio loop's own pool end with the loop, so they are no leak."""
-    inside = asyncio._get_running_loop() is not None
-    for thread in threading.enumerate():
-        if not (inside and thread.name.startswith(_POOL_THREADS)):
-            yield thread, Leak("thread", thread.name, ", a daemon" if thread.daemon else "")
-
-
-def _open_files() -> Iterator[tuple[object, Leak]]:
-    """Open files and sockets, where the machine tells."""
-    if not _OPEN_FILES.is_dir():
-        return
-    for entry in list(_OPEN_FILES.iterdir()):
-        try:
-            target = str(entry.readlink())
-        except OSError:  # what listing them had opened, or another thread has closed
-            continue
-        yield (int(entry.name), target), Leak("fd", target, f", number {entry.name}", entry.name)
