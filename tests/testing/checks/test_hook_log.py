@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import new_class
 from typing import TYPE_CHECKING, Any, assert_type
 
 import pytest
@@ -276,6 +277,54 @@ def test_other_hooks_than_the_expected_fail_and_are_told(play: Play) -> None:
             hooks.assert_called("pre_strat")
 
     play(program)
+
+
+def test_a_class_that_wants_to_know_of_its_subclasses_hears_nothing(play: Play) -> None:
+    registry: dict[str, type] = {}
+
+    class Registered(Actor[Any, Any]):
+        tag = ""
+
+        def __init_subclass__(cls, *, tag: str, **options: Any) -> None:
+            super().__init_subclass__(**options)
+            cls.tag = tag
+            registry[tag] = cls
+
+        def receive(self, message: Any) -> str:
+            return self.tag
+
+    class Tagged(Registered, tag="one"):
+        def pre_start(self) -> None:
+            pass
+
+    async def program(system: ActorSystem) -> None:
+        hooks = HookLog()
+        ref = system.spawn(hooks.of(Tagged))
+        assert await ref.ask("tag") == "one"
+        hooks.assert_called("pre_start", "post_start")
+        assert registry["one"] is Tagged
+        assert hooks.of(Tagged).__bases__ == (Tagged,)
+        assert hooks.of(Tagged).__mro__[1:] == Tagged.__mro__
+
+    play(program)
+
+    heir = new_class("Heir", (HookLog().of(Tagged),), {"tag": "two"})
+    assert registry == {"one": Tagged, "two": heir}
+
+
+def test_a_class_that_nothing_can_be_derived_from_is_told_of() -> None:
+    class Jealous(type):
+        def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, only: bool = False) -> Any:
+            if not only:
+                raise TypeError("there is only one")
+            return super().__new__(cls, name, bases, namespace)
+
+    class Single(Actor[Any, Any], metaclass=Jealous, only=True):
+        def receive(self, message: Any) -> None:
+            pass
+
+    with pytest.raises(BadArgument, match=r"hooks of .*Single cannot be .* Jealous raised TypeError: there is"):
+        HookLog().of(Single)
 
 
 @pytest.mark.parametrize("given", [note, 5, int, props(Worker, 1), Behaviors.same])

@@ -9,7 +9,7 @@ import pytest
 
 from greenroom import ActorRef, ActorSystem, Context, ExitKind, ExitReason, State, Supervision
 from greenroom.errors import BadArgument
-from greenroom.testing import assert_ended, assert_states
+from greenroom.testing import ActorHarness, assert_ended, assert_states
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -85,6 +85,15 @@ def test_states_can_be_checked_in_a_system_that_keeps_them_only(play: Play) -> N
                 assert_states(ref, *states)
 
     play(program)
+
+
+def test_the_states_of_an_actor_in_a_harness_can_be_checked() -> None:
+    with ActorHarness(note) as harness:
+        assert_states(harness.ref, "created", "starting", "running")
+        harness.stop()
+        assert_states(harness.ref, ..., "running", "stopping", "stopped", "terminated")
+        with pytest.raises(AssertionError, match="should have been created; it was created, starting"):
+            assert_states(harness.ref, "created")
 
 
 def test_what_is_no_state_is_refused(play: Play) -> None:

@@ -23,7 +23,7 @@ from greenroom.actor.signals import (
 )
 from greenroom.actor.spec import blueprint_of
 from greenroom.actor.states import State
-from greenroom.errors import BadArgument, NotAnActor
+from greenroom.errors import BadArgument, NotAnActor, in_words
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.testing.checks.alike import what_differs
 
@@ -36,7 +36,7 @@ def assert_states(ref: ActorRef[Any, Any], *states: State | str | EllipsisType) 
     """Fail unless the actor went through exactly these states so far; `...` stands for any in between. The states.
 
     A state may be given by its name, as in `assert_states(ref, "created", ..., "terminated")`. Actors remember their
-    states in a system with `SystemConfig(history=True)`.
+    states in a system with `SystemConfig(history=True)`, and the one in an `ActorHarness` does so by itself.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem, SystemConfig
@@ -51,12 +51,12 @@ def assert_states(ref: ActorRef[Any, Any], *states: State | str | EllipsisType) 
     >>> asyncio.run(main())
     """
     wanted = [one if isinstance(one, EllipsisType) else _state_of(one) for one in states]
-    if not ref._cell.loop.host.port.keeps_history:
-        system = ref._cell.loop.host.port.name
-        raise AssertionError(
-            f"{ref} does not remember its states: give the system {system!r} a SystemConfig(history=True)"
-        )
     history = ref.history
+    port = ref._cell.loop.host.port
+    if not history and not port.keeps_history:
+        raise AssertionError(
+            f"{ref} does not remember its states: give the system {port.name!r} a SystemConfig(history=True)"
+        )
     if not _fits(wanted, history):
         raise AssertionError(_differs(f"{ref} should have been", "it was", wanted, history, _name_of_state))
     return history
@@ -165,6 +165,18 @@ _HOOK_OF: dict[type[Signal], str] = {
 _OTHER_HOOKS = ("snapshot", "restore")
 
 
+class _Unannounced:
+    """Stands before a class while another is derived from it, so that no `__init_subclass__` of its own is called.
+
+    To that, the derived class would be one more actor of the program: to be given keywords, or put in a registry.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        pass
+
+
 class HookLog:
     """Writes down which hooks of an actor are called, in their order, over all its restarts.
 
@@ -235,7 +247,14 @@ class HookLog:
 
             return noted
 
-        derived: Any = new_class(actor_class.__name__, (actor_class,), exec_body=fill)
+        try:
+            derived: Any = new_class(actor_class.__name__, (_Unannounced, actor_class), exec_body=fill)
+        except Exception as exc:  # of its metaclass
+            raise BadArgument(
+                f"the hooks of {actor_class.__qualname__} cannot be written down: a class like it cannot be made, "
+                f"for its {type(actor_class).__name__} raised {in_words(exc)}"
+            ) from exc
+        derived.__bases__ = (actor_class,)
         made: type[Any] = derived
         return made
 
