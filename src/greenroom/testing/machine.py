@@ -144,7 +144,7 @@ class ActorMachine(RuleBasedStateMachine):
             self._injected = True
 
     def teardown(self) -> None:
-        """Shut the system down, and look that every message is accounted for."""
+        """Shut the system down, and look that no failure has ended it, and that every message is accounted for."""
         if self.failing:
             # What the shutdown does is no part of what went wrong, and what else it finds would hide that.
             self._note()
@@ -152,7 +152,11 @@ class ActorMachine(RuleBasedStateMachine):
                 self.session.close()
             return
         try:
-            self.session.close()
+            try:
+                # As by leaving its `async with`: if a failure has ended the system, that is raised.
+                self.run(lambda: self.system.__aexit__(None, None, None))
+            finally:
+                self.session.close()
         except BaseException:
             self._note()
             raise
