@@ -103,7 +103,7 @@ class LeakyLocking(Locking):
 def falsified(machine: type[ActorMachine], **options: Any) -> tuple[BaseException, str]:
     """What Hypothesis says of a machine that fails."""
     said = io.StringIO()
-    with redirect_stdout(said), pytest.raises(BaseException) as caught:  # noqa: PT011, PT012
+    with redirect_stdout(said), pytest.raises(BaseException) as caught:
         run_state_machine_as_test(machine, settings=settings(QUICK, **options))
     notes = "\n".join(getattr(caught.value, "__notes__", []))
     return caught.value, f"{said.getvalue()}\n{notes}"
@@ -137,9 +137,9 @@ class Ordered(ActorMachine):
     def __init__(self) -> None:
         super().__init__()
         self.log: list[str] = []
-        self.target = self.system.spawn(lambda ctx, message: self.log.append(message), name="target")
-        self.senders = [
-            self.system.spawn(lambda ctx, message: self.target.tell(message), name=f"sender-{n}") for n in range(2)
+        self.target: ActorRef[str, None] = self.system.spawn(lambda ctx, m: self.log.append(m), name="target")
+        self.senders: list[ActorRef[str, None]] = [
+            self.system.spawn(lambda ctx, m: self.target.tell(m), name=f"sender-{n}") for n in range(2)
         ]
         self.settle()
 
