@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -320,6 +321,35 @@ def test_an_instance_that_never_ran_has_no_pre_restart(play: Play) -> None:  # M
         assert "pre_restart 2" not in book.log
         assert "snapshot 2" not in book.log
         assert "post_stop 2" in book.log
+
+    clock = ManualClock()
+    play(program, clock=clock, stop_timeout=2.0)
+
+
+@pytest.mark.xfail(reason="the deadline of a hook that was cancelled, and returned, is still the next hook's")
+def test_a_hook_is_cancelled_before_it_is_abandoned_though_another_was_before(play: Play) -> None:  # M5, M6
+    start, leave = Gate(), Gate()
+
+    async def return_when_cancelled(bird: Any) -> None:
+        with suppress(asyncio.CancelledError):
+            await start.wait()
+
+    book = Book()
+    book.acts = {"pre_start 2": return_when_cancelled, "pre_restart 2": leave.wait}
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(AsyncPhoenix, book, supervision=AT_ONCE)
+        await ref.started()
+        ref.restart()
+        await start.entered.wait()
+        ref.fail(BAD)
+        await clock.advance(2.0)
+        assert start.cancelled == 1
+        await leave.entered.wait()
+        await clock.advance(1.5)
+        assert (book.lives, leave.cancelled) == (2, 0)  # it has as much time as any hook
+        await clock.advance(10.0)
+        assert (book.lives, leave.cancelled) == (3, 1)
 
     clock = ManualClock()
     play(program, clock=clock, stop_timeout=2.0)
