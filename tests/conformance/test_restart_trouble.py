@@ -281,7 +281,6 @@ def test_a_child_that_does_not_stop_is_forced_and_the_restart_goes_on(play: Play
     assert system.report.forced == ("/one/deaf",)
 
 
-@pytest.mark.xfail(reason="a deadline is not set again for a post_stop that follows a suspended hook")
 @pytest.mark.parametrize("ends", [False, True], ids=["restart", "stop"])
 def test_a_post_stop_that_hangs_is_forced_after_a_hook_that_suspended_too(play: Play, ends: bool) -> None:  # M5, M6
     gate = Gate()
@@ -306,7 +305,6 @@ def test_a_post_stop_that_hangs_is_forced_after_a_hook_that_suspended_too(play: 
     play(program, clock=clock, stop_timeout=2.0)
 
 
-@pytest.mark.xfail(reason="what is known of the failure of the instance before makes it count as one that ran")
 def test_an_instance_that_never_ran_has_no_pre_restart(play: Play) -> None:  # M6
     gate = Gate()
     book = Book(**{"pre_start 2": gate.wait})
@@ -326,7 +324,6 @@ def test_an_instance_that_never_ran_has_no_pre_restart(play: Play) -> None:  # M
     play(program, clock=clock, stop_timeout=2.0)
 
 
-@pytest.mark.xfail(reason="the deadline of a hook that was cancelled, and returned, is still the next hook's")
 def test_a_hook_is_cancelled_before_it_is_abandoned_though_another_was_before(play: Play) -> None:  # M5, M6
     start, leave = Gate(), Gate()
 

@@ -145,6 +145,8 @@ def close(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
     more.phase = CLOSING
     life.clear_deadline(body)
     if cell.handler is not None:
+        if cell.task is not None:  # a hook before this one has suspended, and nobody is told of it twice
+            life.set_deadline(cell, body)
         yield from attempt_hook(body, "post_stop", PostStop())
     life.conclude(cell, body)
 

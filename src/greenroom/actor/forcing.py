@@ -29,13 +29,23 @@ GRACE = 1.0
 class Deadline(Alarm):
     """Forces an actor to end."""
 
-    __slots__ = ("_cell", "cancelled")
+    __slots__ = ("_cancelled", "_cell")
 
     def __init__(self, cell: Cell, seconds: float, cancelled: bool = False) -> None:
         self._cell = cell
-        # Whether the handler has been cancelled already, and is abandoned next.
-        self.cancelled = cancelled
+        # What has been cancelled already, and is abandoned next.
+        self._cancelled: Any = cell.task.get_coro() if cancelled else None
         set_alarm(cell.loop, self, cell.loop.now() + seconds)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether something was cancelled for it."""
+        return self._cancelled is not None
+
+    def is_over(self) -> bool:
+        """Whether what was cancelled for it has ended: the next has a deadline of its own."""
+        task = self._cell.task
+        return self._cancelled is not None and (task is None or task.get_coro() is not self._cancelled)
 
     def ring(self, door: object) -> None:
         """The time is up."""
@@ -69,7 +79,7 @@ def _force(life: Lifecycle, cell: Cell, body: Body) -> None:
             what = "come to its restart"
         else:
             life.note_forced(cell)
-        if more.deadline.cancelled:
+        if more.deadline.cancelled and not more.deadline.is_over():
             told = "%s did not %s though its handler was cancelled: it is abandoned"
             _log.warning(told, cell.name(), what, extra=fields)
             abandon(life, cell)
@@ -88,7 +98,7 @@ def _force(life: Lifecycle, cell: Cell, body: Body) -> None:
 
 def cancel_handler(life: Lifecycle, cell: Cell, more: More) -> None:
     """Cancel what is suspended, once; it is abandoned if it has not ended a while later."""
-    if more.deadline is None or not more.deadline.cancelled:
+    if more.deadline is None or not more.deadline.cancelled or more.deadline.is_over():
         if more.deadline is not None:
             more.deadline.disarm(life.loop.timers)
         more.deadline = Deadline(cell, GRACE, cancelled=True)

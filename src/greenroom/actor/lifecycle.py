@@ -524,8 +524,10 @@ class Lifecycle:
             cell.notify(ChildTerminated(ref, reason.cause, reason))
 
     def set_deadline(self, cell: Cell, body: Body) -> None:
-        """Force the actor to end if it has not by then; the first deadline stands."""
+        """Force the actor to end if it has not by then; the first deadline stands, until it has had its effect."""
         more = body.extra()
+        if more.deadline is not None and more.deadline.is_over():
+            self.clear_deadline(body)
         if more.deadline is None:
             seconds = forcing.patience_of(self, more)
             if seconds < inf:

@@ -114,7 +114,8 @@ def leave(life: Lifecycle, cell: Cell, body: Body, order: Leave) -> Procedure:
             standing.at_once = False
             standing.keeper.rested(cell, standing.reason or SHUTDOWN)
         return
-    was_running = body.state == RUNNING or (standing.failure is not None and standing.failure.was_running)
+    failure = standing.failure  # of this instance, if it is one that failed, else of one before
+    was_running = body.state == RUNNING or (body.state == FAILED and failure is not None and failure.was_running)
     more.phase = ending.LEAVING
     standing.comes_back = True
     standing.cause = order.cause
