@@ -50,6 +50,7 @@ cdef class Director:
     cpdef bint notifies(self, Cell cell, object notice) except? True
     @cython.locals(slip=Slip)
     cpdef object handle(self, Cell cell, object message, object sender)
+    cpdef hook_raised(self, Cell cell, object name, object cause)
     cpdef answers(self, Cell cell, bint well, object value, object asker)
     cpdef fails(self, Cell cell, object cause)
     @cython.locals(

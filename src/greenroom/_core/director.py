@@ -188,6 +188,11 @@ class Director:
             return self.faults.handle(cell, message)
         return cell.handler(cell.subject, message)
 
+    def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
+        """A hook of an actor that ends, or is restarted, has raised; that goes on all the same."""
+        if self.faults is not None:
+            self.faults.hook_raised(cell, name, cause)
+
     def answers(self, cell: Cell, well: bool, value: object, asker: object) -> None:
         """A question that was put to `cell` has its end: the reply, or an exception."""
         self.note(ANSWERED if well else REFUSED, cell, value, asker)

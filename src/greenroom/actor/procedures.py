@@ -90,16 +90,20 @@ def attempt_hook(body: Body, name: str, signal: Signal, *arguments: object) -> P
     """Call a hook of an actor that is ending or being restarted: what it raises is logged, and that goes on."""
     try:
         yield from call_hook(body, name, signal, *arguments)
-    except (Exception, CancelledError):
-        _tell_people(body, name)
+    except (Exception, CancelledError) as exc:
+        _report(body, name, exc)
     except BaseException as exc:
         if isinstance(exc, GeneratorExit) and body.extra().abandoned:
             raise
-        _tell_people(body, name)
+        _report(body, name, exc)
         if ends_system(exc):
             body.cell.loop.host.port.fail(exc)
 
 
-def _tell_people(body: Body, hook: str) -> None:
+def _report(body: Body, name: str, cause: BaseException) -> None:
+    """Say that a hook raised: in the log, and to the simulation if there is one."""
     fields = body.cell.loop.host.log_fields(body.cell)
-    _log.exception("%s of %s raised, which changes nothing", hook, body.cell.name(), extra=fields)
+    _log.exception("%s of %s raised, which changes nothing", name, body.cell.name(), extra=fields)
+    director = body.cell.loop.director
+    if director is not None:
+        director.hook_raised(body.cell, name, cause)

@@ -171,7 +171,10 @@ class TimerStarted(Effect):
 
 
 class Failed(Effect):
-    """It let an exception out, and what was decided about that. `doing` says what it did: `on Deposit`."""
+    """It let an exception out, and what was decided about that. `doing` says what it did: `on Deposit`.
+
+    What `pre_stop`, `post_stop` and `pre_restart` raise changes nothing: there is no decision about it.
+    """
 
     __slots__ = ("cause", "decision", "doing")
 
@@ -180,6 +183,12 @@ class Failed(Effect):
         self.doing = doing
         # Known as soon as the runtime has come to it, before the test goes on.
         self.decision: Directive | None = None
+
+    @property
+    def told(self) -> str:
+        """What there is to say of it, for whoever did not expect it."""
+        decided = "which changed nothing" if self.decision is None else str(self.decision)
+        return f"{self.doing}: {in_words(self.cause)} ({decided})"
 
     def __repr__(self) -> str:
         decided = "" if self.decision is None else f", {self.decision}"

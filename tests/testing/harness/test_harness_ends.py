@@ -209,10 +209,6 @@ def test_a_failure_that_was_looked_at_is_none_of_the_tests() -> None:
         harness.tell(cause)
         assert len(harness.effects) == 1
 
-    def by_clearing(harness: ActorHarness[Any], cause: BaseException) -> None:
-        harness.tell(cause)
-        harness.clear()
-
     def by_asking(harness: ActorHarness[Any], cause: BaseException) -> None:
         with pytest.raises(ValueError, match="bad"):
             harness.ask(cause)
@@ -220,7 +216,7 @@ def test_a_failure_that_was_looked_at_is_none_of_the_tests() -> None:
     def by_wish(harness: ActorHarness[Any], cause: BaseException) -> None:
         harness.fail(cause)
 
-    for look in (by_list, by_effects, by_clearing, by_asking, by_wish):
+    for look in (by_list, by_effects, by_asking, by_wish):
         with ActorHarness(Fragile) as harness:
             look(harness, ValueError("bad"))
 

@@ -171,10 +171,8 @@ class Findings(Generic[A]):
         return list(self._recorder.dead_letters)
 
     def clear(self) -> None:
-        """Forget what has happened until now."""
-        self._recorder.effects.clear()
-        self._recorder.dead_letters.clear()
-        self._recorder.unseen.clear()
+        """Forget what has happened until now; failures only if you have looked at them."""
+        self._recorder.clear()
 
     def _effects(self, kind: type[E]) -> list[E]:
         return [effect for effect in self._recorder.effects if isinstance(effect, kind)]

@@ -7,6 +7,7 @@ call returns when nobody can do anything more without time passing, or the test 
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -21,7 +22,7 @@ from greenroom.actor.ref import ActorRef
 from greenroom.actor.states import State
 from greenroom.actor.timing import cell_of, require_number
 from greenroom.clock import MonotonicClock
-from greenroom.errors import BadArgument, ConfigError, InvalidDelay, SimulationEndless, SystemStopped, in_words
+from greenroom.errors import BadArgument, ConfigError, InvalidDelay, SimulationEndless, SystemStopped
 from greenroom.exits import ExitReason
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.config import SystemConfig
@@ -81,8 +82,12 @@ class ActorHarness(Findings[A]):
     `sent`, `spawned`, `stopped`, `failures`, `dead_letters` and, in their order, `effects` are what has happened since
     the last `clear`. `timers`, `watched`, `monitored`, `linked` and `children` are what there is now.
 
-    A failure that the test has not looked at (by `failures`, or as the exception of an ask) fails it in the end.
+    A failure that the test has not looked at (by `failures`, or as the exception of an ask) fails it in the end: so
+    use it in a `with` statement, or `close` it.
     """
+
+    # Until there is something to close.
+    _is_open = False
 
     @overload
     def __init__(
@@ -119,7 +124,7 @@ class ActorHarness(Findings[A]):
         self._director = Director(self._steps, VirtualClock(), Dice(seed).draw(), _KEPT, _VISITS)
         self._director.faults = recorder
         super().__init__(recorder, Session(Stage(self._director, seed), config))
-        self._is_closed = False
+        self._is_open = True
         recorder.loop = self.system._loop
         self.system.observers.add(recorder)
         self.system.dead_letters.subscribe(recorder.take_dead_letter)
@@ -142,6 +147,17 @@ class ActorHarness(Findings[A]):
         self._close()
         if exc is None:
             self._require_seen()
+
+    def __del__(self) -> None:
+        if self._is_open:
+            told = "".join(f"; {failed.told}" for failed in self._recorder.unseen)
+            warnings.warn(
+                f"{self!r} was let go and never closed, so nobody knows of its failures: write "
+                f"`with ActorHarness(...) as harness:`, or call `harness.close()`{told}",
+                ResourceWarning,
+                stacklevel=1,
+                source=self,
+            )
 
     # -- setting the scene
 
@@ -192,7 +208,7 @@ class ActorHarness(Findings[A]):
         """Ask it something, and return when it is idle or suspended; the answer may be there by then, or not."""
         question: Any = self.ref.ask(message, timeout=None, lane=lane)
         self.settle()
-        return PendingAnswer(message, question, self._expect, self._what_it_does)
+        return PendingAnswer(message, question, self._see, self._what_it_does)
 
     def step(self) -> bool:
         """Let it take one message of those that are queued (by `harness.ref.tell`); whether there was one."""
@@ -236,8 +252,9 @@ class ActorHarness(Findings[A]):
 
     def fail(self, cause: BaseException) -> None:
         """Have it fail with `cause`, as if its handler had raised it."""
-        self._recorder.expect(cause)
-        self.ref.fail(cause)
+        ref = self.ref
+        ref.fail(cause)
+        self._recorder.want(cause)
         self.settle()
 
     def restart(self, cause: BaseException | None = None) -> None:
@@ -292,28 +309,28 @@ class ActorHarness(Findings[A]):
             await asyncio.sleep(0)
             calm = calm + 1 if poller.is_idle() and not self._director.outside else 0
 
-    def _expect(self, exc: BaseException) -> None:
+    def _see(self, exc: BaseException) -> None:
         """An asker, and so the test, has got `exc`: a failure, or something that came of it."""
-        self._recorder.expect(exc)
-        if exc.__cause__ is not None:
-            self._recorder.expect(exc.__cause__)
+        if not self._recorder.see(exc) and exc.__cause__ is not None:
+            self._recorder.see(exc.__cause__)
 
     def _require_open(self) -> None:
-        if self._is_closed:
+        if not self._is_open:
             raise SystemStopped("harness")
 
     def _require_seen(self) -> None:
         unseen, self._recorder.unseen = self._recorder.unseen, []
         if unseen:
-            told = "; ".join(f"{one.doing}: {in_words(one.cause)} ({one.decision})" for one in unseen)
+            told = "; ".join(failed.told for failed in unseen)
             raise AssertionError(
                 f"{self._ref} failed, and the test has not looked at that (`harness.failures` does): {told}"
             ) from unseen[0].cause
 
     def _close(self) -> None:
-        if self._is_closed:
+        if not self._is_open:
             return
-        self._is_closed = self._recorder.is_over = True
+        self._is_open = False
+        self._recorder.is_over = True
         # A handler that waits for the test would be waited for, and then cancelled with a warning.
         if self._ref is not None and self.is_suspended:
             self._ref.kill()

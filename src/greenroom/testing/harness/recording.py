@@ -11,6 +11,7 @@ the states it goes through. So `effects` has them all in their order.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -56,9 +57,9 @@ class Recorder:
         self.effects: list[Effect] = []
         self._timers: list[TimerStarted] = []
         self.dead_letters: list[DeadLetter] = []
-        # Failures that the test has not looked at, and what it had the actor fail with.
+        # Failures that the test has not looked at, and what it wants the actor to fail with, once each.
         self.unseen: list[Failed] = []
-        self._expected: list[BaseException] = []
+        self._wanted: list[BaseException] = []
         self._undecided: Failed | None = None
         self._last_failure: Failure | None = None
         # The numbers of actors whose end is no news: it was noted when they were told; or the test has told them.
@@ -67,7 +68,8 @@ class Recorder:
 
     def note(self, effect: Effect) -> None:
         """Write down an effect."""
-        if not self.is_over:
+        # How it fails counts to the very end: its last hooks run when all else is over.
+        if not self.is_over or isinstance(effect, Failed):
             self.effects.append(effect)
             if isinstance(effect, TimerStarted):
                 self._timers.append(effect)
@@ -211,14 +213,29 @@ class Recorder:
 
     def _fails(self, failure: Failure) -> None:
         failed = self._undecided = Failed(failure.cause, failure.doing)
-        if not any(failure.cause is known for known in self._expected):
+        if not _take(failure.cause, self._wanted, self._wanted):
             self.unseen.append(failed)
         self.note(failed)
 
-    def expect(self, cause: BaseException) -> None:
-        """The test knows that the actor fails with `cause`."""
-        self._expected.append(cause)
-        self.unseen = [failed for failed in self.unseen if failed.cause is not cause]
+    def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
+        """One of its hooks raised, which changes nothing. One that was broken off has not: it was told to end."""
+        if cell is self.subject and not isinstance(cause, CancelledError):
+            failed = Failed(cause, f"in {name}")
+            self.unseen.append(failed)
+            self.note(failed)
+
+    def want(self, cause: BaseException) -> None:
+        """The test has the actor fail with `cause`."""
+        self._wanted.append(cause)
+
+    def see(self, cause: BaseException) -> bool:
+        """The test has seen `cause`: whether that was a failure. The same one may be raised again, unseen."""
+        return _take(cause, [failed.cause for failed in self.unseen], self.unseen)
+
+    def clear(self) -> None:
+        """Forget what has happened, but for failures that the test has not looked at."""
+        self.effects = [effect for effect in self.effects if any(effect is failed for failed in self.unseen)]
+        self.dead_letters.clear()
 
     def tell_to_stop(self, ref: ActorRef[Any, Any]) -> None:
         """It has told `ref` to stop: that is the effect, and not its end."""
@@ -228,6 +245,15 @@ class Recorder:
 
 _DECISIONS = {State.RUNNING: Directive.RESUME, State.RESTARTING: Directive.RESTART}
 """What was decided about a failure, by the state that comes next; any other is an end."""
+
+
+def _take(cause: BaseException, causes: list[BaseException], entries: list[Any]) -> bool:
+    """Take the entry that has `cause` out, once, and that very one: an equal exception is another failure."""
+    for place, one in enumerate(causes):
+        if one is cause:
+            del entries[place]
+            return True
+    return False
 
 
 class _Life(list[State]):

@@ -66,12 +66,13 @@ class PendingAnswer:
         self,
         message: Any,
         question: Question,
-        expect: Callable[[BaseException], None],
+        see: Callable[[BaseException], None],
         what_it_does: Callable[[], str],
     ) -> None:
         self._message = message
         self._question = question
-        self._expect = expect
+        self._see = see
+        self._was_seen = False
         self._what_it_does = what_it_does
 
     def __repr__(self) -> str:
@@ -90,7 +91,9 @@ class PendingAnswer:
         try:
             return _result_of(self._question)
         except BaseException as exc:
-            self._expect(exc)
+            if not self._was_seen:
+                self._was_seen = True
+                self._see(exc)
             raise
 
 

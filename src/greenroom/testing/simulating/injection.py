@@ -114,6 +114,9 @@ class Injector:
         self._send(_Arrival(self, cell, notice, _NOTICE, None, line.last, None, promised=False))
         return True
 
+    def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
+        """A hook raised, which changes nothing."""
+
     def after_step(self, step: int) -> None:
         """A visit has ended."""
         while self._events and self._events[-1][0] <= step:
