@@ -5,7 +5,8 @@ from greenroom._core.gate cimport Gate
 
 cdef bint COMPILED
 cdef int ROOM, _MOST_FOR_THE_DEAD
-cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
+cdef dict directing
+cdef object director_here, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
 
 @cython.final
 cdef class Parked:
@@ -31,7 +32,9 @@ cdef class Inbound:
     @cython.locals(parked=Parked)
     cpdef notify(self, Cell cell, object notice)
     cpdef order(self, Cell cell, object action)
-    cpdef bint call(self, Cell cell, object action)
+    cpdef bint call(self, Cell cell, object action) except? True
+    cpdef bint bring(self, Cell cell, object action) except? True
+    cpdef refuse_simulated(self, Cell cell)
     cdef _append(self, tuple entry)
     cdef _end_sleep(self)
     cdef bint _is_first_to_rouse(self) except? True

@@ -5,6 +5,9 @@ once; the loop moves what was admitted into the mailboxes at the start of a tick
 each sending thread. A sleeping loop is roused once, by the first to bring something, not once per message.
 
 The lock can be taken again by its holder: making an object may run a finalizer, and a finalizer may send a message.
+
+A simulation brings nothing to a real loop: when that would act on it, and what came of it, is not the same next time.
+Who tries is refused here, where all ways into another loop meet, before anything has changed.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from typing import Any
 from greenroom._core.alerts import ROOM
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import Cell
+from greenroom._core.director import directing, director_here
 from greenroom._core.door import Door
 from greenroom._core.gate import Gate
 from greenroom._core.slip import NOTICE
-from greenroom.errors import MailboxFull
+from greenroom.errors import MailboxFull, SimulationRefused
 from greenroom.lanes import Lane, Overflow, as_lane
 
 __all__ = ["Inbound"]
@@ -40,6 +44,10 @@ _TURNED_AWAY = object()
 _MOST_FOR_THE_DEAD = 64
 """Messages to one closed cell that wait to be dead letters in their turn. Further ones are dead letters at once, on the
 sender's thread: one that does not see that it is over must fill no memory and hold up no tick."""
+_REMEDY = (
+    "that system is real, and not part of it: put a stand-in in the actor's place (`harness.inbox()`, or one of "
+    "your own), or spawn it in the simulation"
+)
 
 
 class Parked:
@@ -101,6 +109,8 @@ class Inbound:
 
     def offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread."""
+        if directing:
+            self.refuse_simulated(cell)
         if type(lane) is not Lane:
             lane = as_lane(lane)
         entry = (cell, lane, message, sender)
@@ -154,6 +164,8 @@ class Inbound:
 
     def notify(self, cell: Cell, notice: object) -> None:
         """Queue a notice for `cell` from a foreign thread."""
+        if directing:
+            self.refuse_simulated(cell)
         with self._lock:
             if self.closed:
                 return
@@ -167,6 +179,8 @@ class Inbound:
 
     def order(self, cell: Cell, action: Callable[[Cell], object]) -> None:
         """Order `action(cell)` from a foreign thread."""
+        if directing:
+            self.refuse_simulated(cell)
         with self._lock:
             if not self.closed:
                 self._append((cell, _ORDER, action, None))
@@ -174,12 +188,24 @@ class Inbound:
 
     def call(self, cell: Cell | None, action: Callable[[], object]) -> bool:
         """Have the loop's thread call `action()` in its next tick, on behalf of `cell`; False when it has stopped."""
+        if directing:
+            self.refuse_simulated(cell)
+        return self.bring(cell, action)
+
+    def bring(self, cell: Cell | None, action: Callable[[], object]) -> bool:
+        """The same for what nobody would hear a refusal of: the end of something that the other side began."""
         with self._lock:
             if self.closed:
                 return False
             self._append((cell, _CALL, action, None))
         self._end_sleep()
         return True
+
+    def refuse_simulated(self, cell: Cell | None) -> None:
+        """Raise when a simulation runs on this thread, and this is the loop of a real system."""
+        if self._door.director is None and director_here() is not None:
+            what = "a call of another system" if cell is None else f"reaching for {cell.shown()!r}"
+            raise SimulationRefused(what, _REMEDY)
 
     def _append(self, entry: tuple[Cell | None, Any, Any, Any]) -> None:
         self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between

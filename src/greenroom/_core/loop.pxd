@@ -34,6 +34,7 @@ cdef class Loop:
     cdef object _clock_of(self, object clock)
     cpdef double now(self) except? -1.0
     cpdef adopt(self)
+    cpdef step_aside(self)
     cdef _require_own_thread(self, str what)
     cdef _require_own(self, Cell cell)
     @cython.locals(cell=Cell)

@@ -106,6 +106,10 @@ class Loop:
             raise WrongThread("a loop in the middle of a tick")
         self.runq.thread = get_ident()
 
+    def step_aside(self) -> None:
+        """Be nobody's until `adopt`: for as long as something else has this thread, a simulation say. Not in a tick."""
+        self.runq.thread = 0
+
     def _require_own_thread(self, what: str) -> None:
         if (COMPILED and thread_ident() != self.runq.thread) or (not COMPILED and get_ident() != self.runq.thread):
             raise WrongThread(what)

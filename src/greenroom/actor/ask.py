@@ -133,7 +133,7 @@ class Question(Wait):
             try:
                 return (yield from self._future)
             except BaseException:
-                self._loop.inbound.call(None, self._give_up)
+                self._loop.inbound.bring(None, self._give_up)
                 raise
         if self._status == OPEN:
             try:
@@ -223,7 +223,7 @@ class Question(Wait):
             not COMPILED and get_ident() == self._loop.runq.thread
         ):
             return False
-        return self._loop.inbound.call(None, partial(method, value))
+        return self._loop.inbound.bring(None, partial(method, value))
 
     def shown_sender(self) -> object:
         """The ref of the actor that asked, if an actor did."""
@@ -370,6 +370,7 @@ def _put(loop: Loop, cell: Cell, question: Question, message: object, seconds: f
 def _ask_from_outside(
     loop: Loop, cell: Cell, question: Question, message: object, seconds: float, lane: Lane
 ) -> Question:
+    loop.inbound.refuse_simulated(cell)
     try:
         aio = get_running_loop()
     except RuntimeError:

@@ -10,7 +10,7 @@ from greenroom.errors import RefGone
 if TYPE_CHECKING:
     from greenroom.actor.ports import SystemPort
 
-__all__ = ["enrol", "resolve"]
+__all__ = ["enrol", "resolve", "systems"]
 
 _systems: WeakValueDictionary[str, Any] = WeakValueDictionary()
 
@@ -18,6 +18,11 @@ _systems: WeakValueDictionary[str, Any] = WeakValueDictionary()
 def enrol(system: SystemPort) -> None:
     """Let refs of `system` be unpickled in this process."""
     _systems[system.token] = system
+
+
+def systems() -> list[Any]:
+    """Those that are still there."""
+    return list(_systems.values())
 
 
 def resolve(token: str, cell_id: int, path: str) -> Any:

@@ -22,7 +22,14 @@ from greenroom.actor.ref import ActorRef
 from greenroom.actor.states import State
 from greenroom.actor.timing import cell_of, require_number
 from greenroom.clock import MonotonicClock
-from greenroom.errors import BadArgument, ConfigError, InvalidDelay, SimulationEndless, SystemStopped
+from greenroom.errors import (
+    BadArgument,
+    ConfigError,
+    InvalidDelay,
+    SimulationEndless,
+    SimulationRefused,
+    SystemStopped,
+)
 from greenroom.exits import ExitReason
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.config import SystemConfig
@@ -296,6 +303,9 @@ class ActorHarness(Findings[A]):
                 f"{self._ref} and what it began do not come to rest: {visits} visits to actors have not ended it; "
                 f"these were the last events:\n{self.trace.tail(10)}"
             ) from None
+        except SimulationRefused as exc:  # the test hears of it here, whatever the actor did about it
+            self._recorder.see(exc)
+            raise
         finally:
             self._recorder.end()
 

@@ -4,7 +4,8 @@
 the virtual clock, and `time.sleep` moves it; `random`'s own functions, `random.Random()` without a seed, `os.urandom`,
 and so `uuid.uuid4` and `secrets`, draw from the seed; asyncio runs on `VirtualLoop`.
 
-**Refused**: threads, sockets and processes, wherever they are made, and waiting for another thread.
+**Refused**: threads, sockets and processes, wherever they are made, waiting for another thread, and real systems: also
+those that live on this thread, which step aside for the while.
 
 **Beyond reach**: `datetime.now()`, `time.strftime` without a time, `clock_gettime`, `uuid.uuid1`, `os.getrandom`;
 functions that a module took by `from time import sleep` before; locks and `select` that block; C code that asks the
@@ -35,6 +36,7 @@ from typing import Any, ClassVar
 from greenroom._core.dice import Dice
 from greenroom._core.director import Director, directing
 from greenroom._core.virtualclock import VirtualClock
+from greenroom.actor import registry
 from greenroom.errors import SimulationRefused, WaitsForItself, WrongThread
 
 __all__ = ["Patches"]
@@ -132,6 +134,7 @@ class Patches:
         self._chance: Any = None
         self._inner_chance: Any = None
         self._running: asyncio.AbstractEventLoop | None = None
+        self._aside: list[Any] = []
         self._collected = False
         self._is_in = False
 
@@ -166,6 +169,9 @@ class Patches:
     def _begin(self) -> None:
         # A test of pytest-asyncio's may run a simulation: its loop steps aside, and is held up meanwhile.
         self._running = asyncio._get_running_loop()
+        self._aside = [system._loop for system in registry.systems() if _is_held_up(system._loop)]
+        for loop in self._aside:
+            loop.step_aside()
         self._chance = random.getstate()
         # Finalizers run when the collector does, which depends on everything the process did before.
         self._collected = gc.isenabled()
@@ -191,6 +197,9 @@ class Patches:
             if self._collected:
                 gc.enable()
             self._chance = self._running = None
+        while self._aside:
+            self._aside[-1].adopt()
+            self._aside.pop()
         self._is_in = False
         _Turn.give_back(self._thread)
 
@@ -266,6 +275,11 @@ class Patches:
 
     def _seed(self, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:
         original(generator, self._dice.draw() if a is None else a, version)
+
+
+def _is_held_up(loop: Any) -> bool:
+    """Whether a loop is a real one, and has to wait for this thread. One in a tick has called us, and is spared."""
+    return loop.director is None and loop.runq.thread == get_ident() and not loop.closed and not loop.ticking
 
 
 def _of_now(original: Callable[[float], Any], clock: VirtualClock, seconds: float | None = None) -> Any:

@@ -46,8 +46,9 @@ class Stage:
                 result = self._loop.run_until_complete(task)
                 if self._loop.internal_error is not None:
                     raise self._loop.internal_error
-                if self.director.refused is not None:
-                    raise self.director.refused
+                refused, self.director.refused = self.director.refused, None
+                if refused is not None:  # told once: a session may go on, or be closed
+                    raise refused
                 return result
             except SimulationStuck:
                 end: Exception = SimulationStuck(self._who_waits())
