@@ -593,13 +593,17 @@ class SimulationRefused(GreenroomError):
 
 
 class SimulationStuck(GreenroomError):
-    """Everybody in a simulation waits, and nothing is left that could end it."""
+    """Everybody in a simulation waits, and nothing is left that could end it; or those who are left will not end."""
 
     code = "simulation_stuck"
 
-    def __init__(self, waiting: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        waiting: tuple[str, ...] = (),
+        why: str = "everybody waits, no timer is pending, and so nothing will ever happen again",
+    ) -> None:
         lines = "".join(f"\n  {one}" for one in waiting)
-        super().__init__(f"everybody waits, no timer is pending, and so nothing will ever happen again:{lines}")
+        super().__init__(f"{why}:{lines}")
         self.waiting = waiting
 
 

@@ -113,11 +113,8 @@ class Simulation:
     def run_main(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `main()`, as `asyncio.run` would: a program that makes its own systems, each of which is simulated."""
         __tracebackhide__ = True
-        stage = Stage(self._direct(), self.seed)
-        try:
+        with Stage(self._direct(), self.seed) as stage:
             return stage.run(main)
-        finally:
-            stage.close()
 
     def open(self) -> Session:
         """Begin a run that goes on bit by bit, as somebody outside says."""

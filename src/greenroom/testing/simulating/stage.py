@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from math import inf
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from greenroom._core.director import Director
 from greenroom.errors import SimulationEndless, SimulationStuck
@@ -18,7 +22,11 @@ T = TypeVar("T")
 
 _PROGRAM = "the program"
 _TO_WIND_UP = 100_000
-"""Further steps that a program has which is broken off, to end its actors."""
+"""Further steps that a program has which is broken off, to end its actors; and turns of asyncio, to end its tasks."""
+_MOVES_TO_WIND_UP = 10_000
+"""How often the clock may move meanwhile: who has slept so often since it was cancelled will sleep again."""
+_ASYNCIO = str(Path(asyncio.__file__).parent)
+_WILL_NOT_END = "tasks were cancelled when all else was over, and went on as if nothing had happened"
 
 
 class Stage:
@@ -29,6 +37,19 @@ class Stage:
         self._patches = Patches(director, seed)
         self._patches.require_free()
         self._loop = VirtualLoop(director)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it. What went wrong before is what should be seen."""
+        try:
+            self.close()
+        except SimulationStuck:
+            if exc is None:
+                raise
 
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `main()` to its end. When that cannot come, say why; everything else is broken off too, then."""
@@ -58,21 +79,24 @@ class Stage:
         raise end
 
     def close(self) -> None:
-        """Break off what is left, and give everything back."""
+        """Break off what is left, and give everything back. Raises if a task does not let itself be broken off."""
         if not self._loop.is_closed():
             try:
                 with self._patches:
-                    self._wind_up()
+                    stubborn = self._wind_up()
             finally:
                 self._patches.__exit__()
                 self._loop.close()
             if self.director.faults is not None:
                 self.director.faults.close()
+            if stubborn:
+                raise SimulationStuck(tuple(_abandon(task) for task in stubborn), _WILL_NOT_END)
 
-    def _wind_up(self) -> None:
-        """Cancel what is left and let it end."""
+    def _wind_up(self) -> list[asyncio.Task[Any]]:
+        """Cancel what is left and let it end: those tasks that do not."""
         loop = self._loop
         self.director.allow(_TO_WIND_UP)
+        loop.allow(_TO_WIND_UP, _MOVES_TO_WIND_UP)
         left = sorted((task for task in asyncio.all_tasks(loop) if not task.done()), key=_name_of)
         for task in left:
             task.cancel()
@@ -80,6 +104,8 @@ class Stage:
             if left:
                 loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.allow(inf, inf)
+        return [task for task in left if not task.done()]
 
     def _who_waits(self) -> tuple[str, ...]:
         """The tasks and the actors that wait, and where."""
@@ -107,14 +133,27 @@ def _title_of(task: asyncio.Task[Any]) -> str:
     return "a task" if name.startswith("Task-") else name
 
 
+def _abandon(task: Any) -> str:
+    """Let a task be that does not end, for ever: who it was, and where it waits.
+
+    Its coroutine must not even be freed, which would have it run once more: one that swallows every exception would
+    then swallow that there is no loop, and turn round and round inside a finalizer.
+    """
+    task._log_destroy_pending = False  # we say so ourselves
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.get_coro()))
+    return _waiting(_title_of(task), task)
+
+
 def _waiting(who: str, task: Any) -> str:
-    """Who waits, in which function, and the innermost line."""
+    """Who waits, in which function, and the innermost line, but for those of asyncio."""
     coroutine = task.get_coro()
     name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
     frame = None
     while coroutine is not None:
-        frame = getattr(coroutine, "cr_frame", None) or frame
-        name = getattr(coroutine, "__qualname__", name)
+        own = getattr(coroutine, "cr_frame", None)
+        if frame is None or (own is not None and not own.f_code.co_filename.startswith(_ASYNCIO)):
+            frame = own or frame
+            name = getattr(coroutine, "__qualname__", name)
         coroutine = getattr(coroutine, "cr_await", None)
     where = f", {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
     return f"{who} waits in {name}{where}"

@@ -82,6 +82,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._made = 0
         self._asyncgens = _AsyncGenerators()
         self.set_task_factory(_make_task)
+        # How many turns, and moves of the clock, there may still be; limited when somebody wants an end.
+        self._turns_left = self._moves_left = inf
         self._collect_at = _COLLECT_EVERY
         self.internal_error: InternalError | None = None
         director.outside = self._ready
@@ -106,6 +108,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if get_ident() != self._thread:
             raise SimulationRefused("call_soon_threadsafe() from another thread", _THREADS)
         return self.call_soon(callback, *args, context=context)
+
+    def allow(self, turns: float, moves: float) -> None:
+        """Let there be so many more turns, however far the clock moves, and so many moves of it."""
+        self._turns = 0
+        self._turns_left = turns
+        self._moves_left = moves
 
     def _run_once(self) -> None:
         """One turn, as `run_forever` takes them: move the clock if nobody can go on, then run what is ready."""
@@ -148,15 +156,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if moment > self._clock.time:
             self._clock.move_to(moment)
             self._director.time_moved()
+            self._moves_left -= 1
 
     def _require_end(self) -> None:
         """Raise when the program has had its steps, or waits in turn after turn in which no actor runs."""
         director = self._director
         self._turns += 1
+        self._turns_left -= 1
         if director.step != self._step:
             self._step = director.step
             self._turns = 0
-        if director.step >= director.last_step or self._turns > director.max_steps:
+        is_over = director.step >= director.last_step or self._turns_left < 0 or self._moves_left < 0
+        if is_over or self._turns > director.max_steps:
             self._turns = 0
             raise SimulationEndless(director.max_steps)
         if director.step >= self._collect_at:
