@@ -11,13 +11,14 @@ the states it goes through. So `effects` has them all in their order.
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.alerts import HELD, ORDERS, RESUME
 from greenroom._core.cell import Cell
+from greenroom._core.director import director_here
 from greenroom._core.schedules import Schedule
 from greenroom._core.slip import Slip
 from greenroom.actor.actor import Actor
@@ -56,6 +57,8 @@ class Recorder:
         self.actor: Actor[Any, Any] | None = None
         self.effects: list[Effect] = []
         self._timers: list[TimerStarted] = []
+        # Asks that may be open; clearing what has happened does not answer them.
+        self._asks: list[Sent] = []
         self.dead_letters: list[DeadLetter] = []
         # Failures that the test has not looked at, and what it wants the actor to fail with, once each.
         self.unseen: list[Failed] = []
@@ -88,6 +91,11 @@ class Recorder:
         """The same, the messages alone."""
         return [sent.message for sent in self.sent_to(ref)]
 
+    def first_ask_of(self, ref: ActorRef[Any, Any]) -> Sent | None:
+        """The oldest ask of one actor that is open."""
+        self._asks = [sent for sent in self._asks if sent.is_open]
+        return next((sent for sent in self._asks if sent.to == ref), None)
+
     # -- what the director asks
 
     def meets(self, cell: Cell) -> None:
@@ -118,14 +126,31 @@ class Recorder:
             self.effects.remove(spawned)
 
     def holds(self, cell: Cell, message: object, sender: Any, lane: Any, by_timer: bool) -> bool:
-        """A message is sent. What the actor sends itself counts if its own code does: not its timers and pipes."""
-        own = cell.loop.visits.hand is cell if cell is self.subject else cell.loop is self.loop
-        if self.is_running and own:
-            question = sender if isinstance(sender, Question) else None
-            known: Any = sender.shown_sender() if isinstance(sender, Slip) else sender
-            to: Any = cell.shown()
-            self.note(Sent(to, message, lane, known, question, self._settle))
+        """A message is sent: by the actor under test, or by that of another harness, which should know."""
+        if self.is_running:
+            if cell.loop is self.loop and (cell is not self.subject or self._sends_itself(cell)):
+                self._note_sent(cell, message, sender, lane)
+        else:
+            here = director_here()
+            if here is not None and isinstance(here.faults, Recorder):
+                here.faults._note_sent(cell, message, sender, lane)
         return False
+
+    def _sends_itself(self, cell: Cell) -> bool:
+        """Whether it is its own code that does: in a handler, or outside any tick; but not its timers and pipes."""
+        if cell.loop.visits.hand is cell:
+            return True
+        more: Any = None if self._body is None else self._body.more
+        return not cell.loop.ticking and (more is None or asyncio.current_task() not in more.pipes)
+
+    def _note_sent(self, cell: Cell, message: object, sender: Any, lane: Any) -> None:
+        question = sender if isinstance(sender, Question) else None
+        known: Any = sender.shown_sender() if isinstance(sender, Slip) else sender
+        to: Any = cell.shown()
+        sent = Sent(to, message, lane, known, question, self._settle)
+        self.note(sent)
+        if sent.is_ask:
+            self._asks.append(sent)
 
     def approaches(self, cell: Cell) -> None:
         """Somebody looks whether there is room: there is as much as ever."""
@@ -219,7 +244,7 @@ class Recorder:
 
     def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
         """One of its hooks raised, which changes nothing. One that was broken off has not: it was told to end."""
-        if cell is self.subject and not isinstance(cause, CancelledError):
+        if cell is self.subject and not isinstance(cause, asyncio.CancelledError):
             failed = Failed(cause, f"in {name}")
             self.unseen.append(failed)
             self.note(failed)

@@ -45,10 +45,10 @@ class StandIn:
         self._first_ask().fail(cause)
 
     def _first_ask(self) -> Sent:
-        for sent in self.sent:
-            if sent.is_open:
-                return sent
-        raise AssertionError(f"nobody waits for a reply of {self.ref}; it was sent {shown(self.messages)}")
+        sent = self._recorder.first_ask_of(self.ref)
+        if sent is None:
+            raise AssertionError(f"nobody waits for a reply of {self.ref}; it was sent {shown(self.messages)}")
+        return sent
 
     def hold(self) -> None:
         """Let its messages wait in its mailbox from now on, which may become full."""

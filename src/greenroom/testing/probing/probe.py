@@ -18,6 +18,7 @@ from greenroom.errors import AlreadyReplied, BadArgument, SettleTimeout
 from greenroom.lanes import Lane
 from greenroom.system.shutdown import Phase
 from greenroom.system.system import ActorSystem
+from greenroom.testing.harness.recording import Recorder
 from greenroom.testing.probing.inbox import Ear, EndOfEar, Heard, Inbox
 from greenroom.testing.probing.matching import in_words, listed, match_all, matches, shown
 from greenroom.testing.probing.settling import settle
@@ -79,6 +80,7 @@ class TestProbe:
 
     def __init__(self, system: ActorSystem, *, name: str | None = None, timeout: float = 3.0) -> None:
         require_timeout(timeout)
+        _require_hearing(system, name)
         self.system = system
         self.timeout = timeout
         self._inbox = Inbox()
@@ -343,6 +345,15 @@ class TestProbe:
 
 def _origin(heard: Heard) -> str:
     return "" if heard.sender is None else f" from {heard.sender}"
+
+
+def _require_hearing(system: ActorSystem, name: str | None) -> None:
+    director = system._loop.director
+    if director is not None and isinstance(director.faults, Recorder) and director.faults.loop is system._loop:
+        raise BadArgument(
+            "a probe in the system of a harness would be a stand-in like everybody there, and hear nothing: use "
+            f"`harness.inbox({'' if name is None else repr(name)})`, which has `.ref`, `.messages` and `.reply(...)`"
+        )
 
 
 def _require_some(wanted: tuple[Any, ...], what: str) -> None:
