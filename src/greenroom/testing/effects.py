@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from greenroom.actor.drain import Drain
+from greenroom.actor.spawner import DISPATCHERS
 from greenroom.errors import AlreadyReplied, BadArgument, in_words
 from greenroom.lanes import Lane
 from greenroom.records import Record
@@ -13,10 +15,13 @@ from greenroom.testing.probing.matching import shown
 if TYPE_CHECKING:
     from greenroom._core.timers import Timer
     from greenroom.actor.ask import Question
+    from greenroom.actor.body import Body
     from greenroom.actor.ref import ActorRef
     from greenroom.actor.signals import MonitorRef
-    from greenroom.actor.spec import Spec
+    from greenroom.actor.spec import Settings, Spec
+    from greenroom.lanes import MailboxConfig
     from greenroom.policy.directives import Directive
+    from greenroom.policy.specs import Supervision
 
 __all__ = [
     "Demonitored",
@@ -102,24 +107,52 @@ class Sent(Effect):
 
 
 class Spawned(Effect):
-    """An actor that it brought up: what was given to `spawn`, and the `ref` of what stands in for it."""
+    """An actor that it brought up: what was given to `spawn`, and the `ref` of what stands in for it.
 
-    __slots__ = ("_messages", "args", "factory", "kwargs", "ref")
+    Options are as they hold for it: those that were not given are its parent's, or the system's.
+    """
+
+    __slots__ = (
+        "_messages",
+        "args",
+        "dispatcher",
+        "drain",
+        "env",
+        "factory",
+        "kwargs",
+        "mailbox",
+        "ref",
+        "supervision",
+    )
 
     ref: ActorRef[Any, Any]
     factory: Any
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    supervision: Supervision
+    mailbox: MailboxConfig
+    drain: Drain
+    env: Mapping[str, Any]
+    dispatcher: str
 
     def __init__(self, messages: Callable[[ActorRef[Any, Any]], list[Any]]) -> None:
         self._messages = messages
 
-    def complete(self, ref: ActorRef[Any, Any], spec: Spec) -> None:
+    def complete(self, body: Body) -> None:
         """Take in what is not known yet in the middle of a spawn."""
-        self.ref = ref
+        spec: Spec = body.spec
+        settings: Settings = body.settings()
+        drain = None if body.more is None else body.more.drain
+        self.ref = body.cell.ref
         self.factory = spec.factory
         self.args = spec.args
         self.kwargs = spec.kwargs
+        supervision: Any = settings.supervision
+        self.supervision = supervision
+        self.mailbox = body.cell.config
+        self.drain = Drain.DEAD_LETTER if drain is None else drain
+        self.env = dict(settings.env)
+        self.dispatcher = DISPATCHERS[0]  # there is no other yet
 
     def __repr__(self) -> str:
         return f"<Spawned {self.ref}>"

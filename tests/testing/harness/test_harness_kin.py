@@ -11,10 +11,14 @@ from greenroom import (
     Actor,
     ActorRef,
     Context,
+    Directive,
     Down,
+    Drain,
     Exit,
     ExitKind,
+    MailboxConfig,
     State,
+    Supervision,
     SystemConfig,
 )
 from greenroom.errors import BadArgument, NameTaken
@@ -66,6 +70,32 @@ class Parent(Actor[Any, Any]):
 
     def on_terminated(self, ref: Ref, cause: BaseException | None) -> None:
         self.seen.append(("watched", ref, cause))
+
+
+def test_the_options_of_a_spawn_are_seen() -> None:
+    supervision, mailbox = Supervision(Directive.STOP), MailboxConfig(capacity=5)
+
+    def parent(ctx: Context, message: Any) -> None:
+        ctx.spawn(NeverMade, supervision=supervision, mailbox=mailbox, env={"b": 2}, drain=Drain.DROP)
+        ctx.spawn(NeverMade)
+
+    config = SystemConfig(mailbox=MailboxConfig(capacity=7))
+    with ActorHarness(parent, env={"a": 1}, supervision=Supervision(Directive.RESUME), config=config) as harness:
+        harness.tell("go")
+        given, inherited = harness.spawned
+        assert (given.supervision, given.mailbox, given.drain) == (supervision, mailbox, Drain.DROP)
+        assert given.env == {"a": 1, "b": 2}
+        assert inherited.supervision == Supervision(Directive.RESUME)
+        assert (inherited.mailbox, inherited.env, inherited.drain) == (config.mailbox, {"a": 1}, Drain.DEAD_LETTER)
+        assert given.dispatcher == inherited.dispatcher == "concurrent"
+
+
+def test_an_end_has_an_exception_for_its_cause_or_none() -> None:
+    with ActorHarness(Parent) as harness:
+        other = harness.inbox("other")
+        with pytest.raises(BadArgument, match="an exception, or of nothing, not of 'x'"):
+            harness.end(other.ref, "x")  # type: ignore[arg-type]
+        assert other.ref.is_alive
 
 
 def test_children_are_seen_and_never_run() -> None:

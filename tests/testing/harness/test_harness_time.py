@@ -159,6 +159,43 @@ def test_a_receive_timeout_rings_when_time_passes_without_a_message() -> None:
         assert harness.actor.timeouts == 1
 
 
+@pytest.mark.parametrize(("step", "steps", "delay"), [(0.1, 10, 1.0), (0.1, 3, 0.3), (0.7, 3, 2.1), (1e-3, 1000, 1.0)])
+def test_seconds_that_pass_in_parts_are_as_many(step: float, steps: int, delay: float) -> None:
+    class Patient(Actor[str]):
+        def __init__(self) -> None:
+            self.ticks = 0
+            self.slept = False
+
+        async def receive(self, message: str) -> None:
+            if message == "tick":
+                self.ticks += 1
+                return
+            self.ctx.send_every(delay, self.ctx.self, "tick", fixed_rate=True)
+            await asyncio.sleep(delay)
+            self.slept = True
+
+    with ActorHarness(Patient) as harness:
+        harness.tell("begin")
+        for number in range(1, 4):
+            for _ in range(steps - 1):
+                harness.advance(step)
+            assert harness.actor.ticks == number - 1
+            harness.advance(step)
+            assert (harness.actor.ticks, harness.actor.slept) == (number, True)
+
+
+def test_what_is_a_moment_later_stays_so() -> None:
+    class Punctual(Actor[str]):
+        def receive(self, message: str) -> None:
+            self.ctx.send_after(1.0 + 1e-6, self.ctx.self, "late")
+
+    with ActorHarness(Punctual) as harness:
+        harness.tell("begin")
+        harness.advance(1.0)
+        assert harness.now == 1.0
+        assert harness.timers[0].due == pytest.approx(1e-6)
+
+
 def test_time_is_a_number_of_seconds() -> None:
     with ActorHarness(Counter) as harness:
         for seconds in (-1.0, float("inf"), float("nan"), "1", True):

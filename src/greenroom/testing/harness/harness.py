@@ -58,6 +58,9 @@ _VISITS = 10_000
 """Visits to actors that one call may bring about while time stands still; by then, nothing will end it."""
 _VISITS_IN_TIME = 1_000_000
 """The same, while time passes."""
+_NANOSECOND = 1e-9
+"""How much later than the moment asked for something may be due, and happen. Ten times 0.1 s are a little less than one
+second to a float, and a test that waits so means one second."""
 _KEPT = 1_000
 """Events that its trace has at least, if there are as many."""
 
@@ -247,8 +250,12 @@ class ActorHarness(Findings[A]):
 
         async def pass_time() -> None:
             await self._come_to_rest()
-            await asyncio.sleep(seconds)
-            await self._come_to_rest()
+            end = self.now + seconds + _NANOSECOND
+            moment = self.now + seconds
+            while self.now < moment <= end:
+                await self._session.reach(moment)
+                await self._come_to_rest()
+                moment = self._session.next_moment
 
         self._go_on(pass_time, _VISITS_IN_TIME)
 
@@ -283,6 +290,8 @@ class ActorHarness(Findings[A]):
         cell = cell_of(ref, "end()")
         if self._ref is not None and cell is self._ref._cell:
             raise BadArgument(f"{ref} is the actor under test: use `stop`, `kill` or `fail`")
+        if cause is not None and not isinstance(cause, BaseException):
+            raise BadArgument(f"an actor ends because of an exception, or of nothing, not of {cause!r}")
         body: Any = cell.body
         if isinstance(body, Body):
             if cause is not None:

@@ -118,7 +118,7 @@ class Recorder:
         body: Any = cell.body
         if isinstance(body, Body):
             if spawned is not None:
-                spawned.complete(cell.ref, body.spec)
+                spawned.complete(body)
             body.spec = spec_of(Inert, (), {})
             cell.idle = True
             cell.make_runnable()

@@ -59,6 +59,18 @@ class Session:
         return self._stage.director.clock.time
 
     @property
+    def next_moment(self) -> float:
+        """When something is next due, if everybody is at rest; inf if nothing is."""
+        return self._stage.next_moment
+
+    async def reach(self, moment: float) -> None:
+        """Wait, inside `run`, until it is that time, exactly: `sleep` would add and subtract."""
+        loop = asyncio.get_running_loop()
+        reached: asyncio.Future[None] = loop.create_future()
+        loop.call_at(moment, reached.set_result, None)
+        await reached
+
+    @property
     def trace(self) -> Trace:
         """What has happened so far."""
         return Trace(self._stage.director)

@@ -51,6 +51,11 @@ class Stage:
             if exc is None:
                 raise
 
+    @property
+    def next_moment(self) -> float:
+        """When something is next due; inf if nothing is."""
+        return self._loop.next_moment()
+
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `main()` to its end. When that cannot come, say why; everything else is broken off too, then."""
         __tracebackhide__ = True

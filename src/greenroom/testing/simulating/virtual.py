@@ -109,6 +109,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise SimulationRefused("call_soon_threadsafe() from another thread", _THREADS)
         return self.call_soon(callback, *args, context=context)
 
+    def next_moment(self) -> float:
+        """When something is next due; inf if nothing is."""
+        self._forget_cancelled()
+        return float(self._scheduled[0].when()) if self._scheduled else inf
+
     def allow(self, turns: float, moves: float) -> None:
         """Let there be so many more turns, however far the clock moves, and so many moves of it."""
         self._turns = 0
