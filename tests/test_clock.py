@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from greenroom import Actor, ActorRef, ActorSystem, SystemConfig
 from greenroom.clock import Clock, ManualClock, MonotonicClock, Random
-from greenroom.errors import InvalidDelay
+from greenroom.errors import BadArgument, ClockHeldUp, InvalidDelay
 
 # Who did what, and when.
 Journal = list[tuple[str, object, float]]
@@ -34,6 +35,12 @@ class Line:
     def at(self, moment: float, action: Callable[[], object] = lambda: None) -> None:
         self.plan.append((moment, action))
         self.plan.sort(key=lambda item: item[0])
+
+    def home(self) -> asyncio.AbstractEventLoop | None:
+        return None
+
+    def busy(self) -> list[str]:
+        return [self.name] if self.work else []
 
     def next_deadline(self) -> float | None:
         return self.plan[0][0] if self.plan else None
@@ -268,3 +275,61 @@ def test_a_generator_that_is_seeded_anew_remembers_the_new_seed() -> None:
     generator.seed(9)
     assert generator.random() == Random(9).random()
     assert generator.seed_used == 9
+
+
+# -- systems that go by it
+
+
+def test_a_system_on_another_thread_is_moved_from_here() -> None:
+    clock = ManualClock()
+    ticks: list[float] = []
+
+    class Ticks(Actor[str, None]):
+        def post_start(self) -> None:
+            self.ctx.send_every(1.0, self.ctx.self, "tick")
+
+        def receive(self, message: str) -> None:
+            ticks.append(self.ctx.now())
+
+    async def main(ref: ActorRef[str, Any]) -> None:
+        await ref.started()
+        await clock.advance(3.5)
+
+    with ActorSystem(config=SystemConfig(clock=clock)) as system:
+        asyncio.run(main(system.spawn(Ticks)))
+        assert ticks == [1.0, 2.0, 3.0]
+
+
+def test_systems_on_two_threads_cannot_be_moved_at_once() -> None:
+    clock = ManualClock()
+    config = SystemConfig(clock=clock)
+    with ActorSystem(config=config), ActorSystem(config=config), pytest.raises(BadArgument, match="clock of its own"):
+        asyncio.run(clock.advance(1.0))
+
+
+def test_an_actor_that_is_always_busy_is_named_when_patience_ends() -> None:
+    clock = ManualClock()
+
+    async def main() -> None:
+        async with ActorSystem(config=SystemConfig(clock=clock)) as system:
+            ref = system.spawn(lambda ctx, message: ctx.self.tell(message), name="busy")
+            ref.tell("on")
+            with pytest.raises(ClockHeldUp, match=r"from 0 for 0\.05 s.*/busy is busy"):
+                await clock.advance(1.0, patience=0.05)
+            ref.kill()
+
+    asyncio.run(main())
+
+
+def test_so_are_timers_without_a_delay() -> None:
+    clock = ManualClock()
+
+    async def main() -> None:
+        async with ActorSystem(config=SystemConfig(clock=clock)) as system:
+            ref = system.spawn(lambda ctx, message: ctx.send_after(0.0, ctx.self, message), name="busy")
+            ref.tell("on")
+            with pytest.raises(ClockHeldUp, match=r"from 0 for 0\.05 s"):
+                await clock.advance(1.0, patience=0.05)
+            ref.kill()
+
+    asyncio.run(main())

@@ -22,7 +22,7 @@ import random
 import time
 from typing import Any, Protocol
 
-from greenroom.errors import InvalidDelay
+from greenroom.errors import BadArgument, ClockHeldUp, InvalidDelay
 
 __all__ = ["Clock", "ManualClock", "MonotonicClock", "Random", "Timeline"]
 
@@ -52,6 +52,14 @@ class MonotonicClock:
 class Timeline(Protocol):
     """Something with deadlines that a `ManualClock` moves along: a loop, through its poller."""
 
+    def home(self) -> asyncio.AbstractEventLoop | None:
+        """The asyncio loop that it runs in, on whichever thread; None if it may be moved from anywhere."""
+        ...
+
+    def busy(self) -> list[str]:
+        """Who has something to do at the present time, by name."""
+        ...
+
     def next_deadline(self) -> float | None:
         """The earliest pending deadline, if any."""
         ...
@@ -72,7 +80,7 @@ class Timeline(Protocol):
 class ManualClock:
     """A clock that stands still until it is told to move, and then passes every deadline on its way.
 
-    Its timelines, and whoever moves it, belong to one thread.
+    All that goes by it runs on one thread; it can be moved from any.
     """
 
     __slots__ = ("_now", "_timelines")
@@ -95,16 +103,38 @@ class ManualClock:
         if timeline in self._timelines:
             self._timelines.remove(timeline)
 
-    async def advance(self, seconds: float) -> None:
+    async def advance(self, seconds: float, *, patience: float = 30.0) -> None:
         """Move on by `seconds`; at every deadline on the way, let what is due run before going further.
 
-        Handlers that keep themselves busy at one moment, or start a timer of no delay each time, hold it up for ever.
+        Handlers that keep themselves busy at one moment, or start a timer of no delay each time, hold it up: after
+        `patience` seconds of real time that is an error.
         """
         until = self._now + _require_delay("seconds", seconds)
-        await self._idle()
-        while self.step(until):
-            await self._idle()
-        await self._idle()
+        home = self._home()
+        if home is None or home is asyncio.get_running_loop():
+            await self._advance(until, patience)
+        else:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._advance(until, patience), home))
+
+    async def _advance(self, until: float, patience: float) -> None:
+        limit = asyncio.timeout(patience)
+        try:
+            async with limit:
+                await self._idle()
+                while self.step(until):
+                    await self._idle()
+                await self._idle()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            busy = [name for timeline in self._timelines for name in timeline.busy()]
+            raise ClockHeldUp(self._now, patience, busy) from None
+
+    def _home(self) -> asyncio.AbstractEventLoop | None:
+        homes = [home for timeline in self._timelines if (home := timeline.home()) is not None]
+        if any(home is not homes[0] for home in homes):
+            raise BadArgument("systems on several threads go by one ManualClock: give each a clock of its own")
+        return homes[0] if homes else None
 
     def step(self, until: float) -> bool:
         """Move to the next deadline if it is not after `until`, else to `until`; True when there was one."""

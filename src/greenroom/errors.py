@@ -25,6 +25,7 @@ __all__ = [
     "ChildExists",
     "ChildRestarting",
     "ChildRunning",
+    "ClockHeldUp",
     "ConfigError",
     "DeathPact",
     "GreenroomError",
@@ -581,6 +582,19 @@ class SettleTimeout(GreenroomError, TimeoutError):
     def __init__(self, name: str, timeout: float, busy: str) -> None:
         super().__init__(f"the system {name!r} was still busy after {timeout} s: {busy}")
         self.busy = busy
+
+
+class ClockHeldUp(GreenroomError, TimeoutError):
+    """A `ManualClock` cannot go on, because at one moment there is always more to do."""
+
+    code = "clock_held_up"
+
+    def __init__(self, now: float, patience: float, busy: list[str]) -> None:
+        who = f"{', '.join(busy[:5])} {'is' if len(busy) == 1 else 'are'} busy" if busy else "timers have no delay"
+        super().__init__(
+            f"the clock could not go on from {now:g} for {patience} s, for there is always more to do at that time:"
+            f" {who}"
+        )
 
 
 class SimulationRefused(GreenroomError):

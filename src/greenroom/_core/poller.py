@@ -204,6 +204,15 @@ class Poller:
             if not waiter.done():
                 waiter.set_result(None)
 
+    def home(self) -> asyncio.AbstractEventLoop | None:
+        """The asyncio loop it is attached to."""
+        return self._aio
+
+    def busy(self) -> list[str]:
+        """Who is runnable, by name."""
+        runq = self.loop.runq
+        return [runq.at(position).name() for position in range(runq.count)]
+
     def next_deadline(self) -> float | None:
         """The earliest pending deadline, if any."""
         return self.loop.timers.next_deadline()

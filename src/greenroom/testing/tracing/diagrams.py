@@ -12,7 +12,7 @@ from bisect import bisect, insort
 from collections.abc import Sequence
 
 from greenroom.exits import ExitReason
-from greenroom.testing.tracing.events import OUTSIDE, Event, shown
+from greenroom.testing.tracing.events import OUTSIDE, Event, printable, shown
 
 __all__ = ["mermaid"]
 
@@ -156,11 +156,6 @@ def in_words(event: Event) -> str:
 def note_on(event: Event) -> str:
     """What happened to the actor, to stand beside it."""
     return _NOTES.get(event.kind, event.kind + ": {}").format(in_words(event))
-
-
-def printable(text: str) -> str:
-    """`text` on one line, without characters that cannot be seen."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def shortened(text: str, longest: int) -> str:

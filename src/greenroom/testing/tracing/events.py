@@ -9,7 +9,7 @@ from greenroom._core import happenings
 from greenroom.exits import ExitReason
 from greenroom.records import Record
 
-__all__ = ["KINDS", "OUTSIDE", "Event", "shown"]
+__all__ = ["KINDS", "OUTSIDE", "Event", "printable", "shown"]
 
 OUTSIDE = "(outside)"
 """Who sends what no actor sends: the program itself, and its tasks."""
@@ -66,6 +66,11 @@ _SENTENCES = {
 }
 
 
+def printable(text: str) -> str:
+    """`text` on one line, without characters that cannot be seen."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def shown(what: object) -> str:
     """`what` in words that are the same in every run, and not too many."""
     if isinstance(what, ExitReason):
@@ -74,5 +79,5 @@ def shown(what: object) -> str:
         text = repr(what)
     except Exception as exc:
         text = f"<{type(what).__name__} whose repr raises {type(exc).__name__}>"
-    text = _ADDRESS.sub("", text)
+    text = printable(_ADDRESS.sub("", text)) or f"<{type(what).__name__} that shows nothing>"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
