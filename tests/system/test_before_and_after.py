@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, ActorTerminated, Context, State, SystemStopped
+from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, AskTimeout, Context, State, SystemStopped
 from greenroom.errors import GreenroomError, NotStarted
 from greenroom.exits import ExitKind
 from greenroom.testing import assert_ledger_balanced
@@ -64,6 +65,25 @@ def test_actors_can_be_spawned_and_told_before_the_system_runs(play: Play) -> No
         async with system:
             await system.settle()
             assert heard == ["first", "second"]
+
+    play.bare(main)
+
+
+def test_an_ask_of_a_system_that_nobody_starts_times_out_and_says_so(play: Play) -> None:
+    async def main() -> None:
+        system = ActorSystem()
+        ref = system.spawn(Echo)
+        with pytest.raises(AskTimeout) as raised:
+            await ref.ask(1, timeout=0.01)
+        assert raised.value.__notes__ == ["its system has not been started: `async with system` comes first"]
+        # One that is started meanwhile answers, and its own timers count.
+        early = asyncio.create_task(in_vain(ref, 20.0))
+        await asyncio.sleep(0)
+        async with system:
+            assert await early == 2
+
+    async def in_vain(ref: ActorRef[Any, Any], timeout: float) -> Any:
+        return await ref.ask(2, timeout=timeout)
 
     play.bare(main)
 

@@ -45,6 +45,7 @@ cdef class Question(Wait):
     cpdef _take_refusal(self, object error)
     cdef _end(self, int status, object value)
     cpdef _tell_future(self)
+    cpdef _ring_unstarted(self)
     cpdef arm(self)
 
 cpdef Question put_question(Cell cell, object message, object timeout, object lane)

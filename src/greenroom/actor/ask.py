@@ -146,6 +146,9 @@ class Question(Wait):
                 else:
                     if self._future is None:
                         self._future = get_running_loop().create_future()
+                        if self._loop.runq.rouse is None and self.timeout >= 0.0:
+                            # The system has not been started, and so has no timers that ring.
+                            get_running_loop().call_later(self.timeout, self._ring_unstarted)
                     yield from self._future
             except BaseException:
                 self._leave()
@@ -311,6 +314,12 @@ class Question(Wait):
                 wrapped.__cause__ = error
                 error = wrapped
             self._end(FAILED, error)
+
+    def _ring_unstarted(self) -> None:
+        if self._status == OPEN and self._loop.runq.rouse is None:
+            error = AskTimeout(self.target.shown(), self.timeout)
+            error.add_note("its system has not been started: `async with system` comes first")
+            self._end(GIVEN_UP, error)
 
     def ring(self, door: Any) -> None:
         """No reply came in time."""
