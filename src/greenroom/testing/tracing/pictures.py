@@ -24,11 +24,10 @@ from greenroom.testing.tracing.diagrams import (
     note_on,
     participants,
     passages,
-    printable,
     shortened,
     shortened_name,
 )
-from greenroom.testing.tracing.events import OUTSIDE, Event
+from greenroom.testing.tracing.events import OUTSIDE, Event, printable
 
 __all__ = ["svg"]
 
