@@ -20,7 +20,7 @@ class Trace:
     """The events of one simulation, in order, and a digest that is the same for runs that went the same way.
 
     Of a long simulation the earlier events are forgotten; `digest` and `steps` are of all. The digest covers who did
-    what at which step and time, and of messages the numbers, texts and tuples of them; of other messages, their types.
+    what to whom at which step and time, and of messages the numbers, texts and tuples of them; of others, their types.
     Messages are kept as they are: one that is changed later is shown as it is then.
     """
 
