@@ -42,22 +42,26 @@ _GRAIN = 1000
 def schedules(*, steps: int = 512, deviations: int = 48) -> SearchStrategy[Choices]:
     """Schedules as `Simulation(schedule=...)` takes them: what is otherwise than first come, first served.
 
-    There are up to `deviations`, all among the first few steps or anywhere in the first `steps`. They shrink towards
+    There are up to `deviations`, anywhere in the first `steps`, and more of them in the first few. They shrink towards
     none at all, and each towards a single change: somebody else first, fewer messages, or a pause.
     """
     _require("steps", steps)
     _require("deviations", deviations)
-    # How long a program runs is not known, so how far the deviations reach is drawn as well.
-    ends = [end for end in (8, 32, 128) if end < steps]
-    return st.sampled_from([*ends, steps]).flatmap(lambda end: _schedules_up_to(end, deviations))
-
-
-def _schedules_up_to(end: int, deviations: int) -> SearchStrategy[Choices]:
-    deviation = st.tuples(st.integers(1, end), st.sampled_from(_CHOICES))
+    deviation = st.tuples(st.sampled_from(_spread(steps)), st.sampled_from(_CHOICES))
     few = st.lists(deviation, max_size=deviations)
     # Hypothesis makes a list long only if it must; this one shrinks into the other.
-    many = st.lists(deviation, min_size=min(end, deviations) // 3, max_size=deviations)
+    many = st.lists(deviation, min_size=min(steps, deviations) // 3, max_size=deviations)
     return st.one_of(few, many).map(lambda drawn: dict(sorted(dict(drawn).items())))
+
+
+def _spread(steps: int) -> list[int]:
+    """The steps to draw from, early ones many times over: how long a program runs is not known, and most end soon.
+
+    As many draws are among the first 8 as among the first 32, among the first 128, and among all. They are in one
+    list, in rising order: a draw that depends on another, by `flatmap`, takes Hypothesis five times as long to shrink.
+    """
+    ends = [*(end for end in (8, 32, 128) if end < steps), steps]
+    return sorted(step for end in ends for step in range(1, end + 1) for _ in range(steps // end))
 
 
 def _all_choices() -> list[tuple[int, int, int]]:
@@ -100,16 +104,22 @@ def _certain(fault: Fault) -> SearchStrategy[Fault]:
         else:
             fields[name] = st.just(value)
     kind: Any = type(fault)
-    return st.fixed_dictionaries(fields).flatmap(lambda values: _seeded(kind(**values)))
+    made = st.fixed_dictionaries(fields).map(lambda values: kind(**values))
+    return st.builds(_seeded, made, _SEEDS) if _may_draw(fault) else made
 
 
 def _seconds(low: float, high: float) -> SearchStrategy[float]:
     return st.integers(0, _GRAIN).map(lambda part: round(low + (high - low) * part / _GRAIN, 9))
 
 
-def _seeded(fault: Fault) -> SearchStrategy[Fault]:
+def _seeded(fault: Fault, seed: int) -> Fault:
+    return fault.with_seed(seed) if _may_draw(fault) else fault
+
+
+def _may_draw(fault: Fault) -> bool:
+    """Whether something is left for the fault to draw by itself."""
     draws = fault.chance < 1.0 or isinstance(getattr(fault, "by", None), tuple) or isinstance(fault, Stop)
-    return _SEEDS.map(fault.with_seed) if draws and fault.seed is None else st.just(fault)
+    return draws and fault.seed is None
 
 
 def simulations(
