@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +38,8 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 KIT_FLOORS = [
     ["faults", "checks", "probing", "tracing"],
     ["effects", "simulating"],
-    ["harness", "exploring", "strategies"],
+    ["harness", "exploring"],
+    ["strategies", "seeds"],
     ["machine", "plugin"],
     ["testing"],  # greenroom/testing/__init__.py
 ]
@@ -153,6 +155,20 @@ def run_alone(code: str) -> str:
 @pytest.mark.parametrize("module", MODULES)
 def test_every_module_imports_alone(module):
     run_alone(f"import {module}")
+
+
+@pytest.mark.parametrize("package", ["greenroom", "greenroom.testing"])
+def test_names_that_are_imported_when_they_are_used_are_those_that_type_checkers_see(package):
+    for_types = {
+        alias.name: node.module
+        for node in ast.walk(ast.parse(MODULES[package].read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    module = import_module(package)
+    for name in module.__all__:
+        origin = import_module(for_types[name])
+        assert getattr(module, name) is getattr(origin, name)
 
 
 def test_importing_greenroom_imports_nothing_third_party():

@@ -67,6 +67,16 @@ def run_apart(pytester: pytest.Pytester, text: str, *options: str) -> pytest.Run
     return pytester.runpytest_subprocess(*PLAIN, "-p", PLUGIN, *options)
 
 
+def run_under_asyncio(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
+    """Run a file of tests beside pytest-asyncio, which takes every async test and fixture unless told otherwise."""
+    if find_spec("pytest_asyncio") is None:
+        pytest.skip("pytest-asyncio is not installed")
+    set_up = ["-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function"]
+    if not any("asyncio_mode" in option for option in options):
+        set_up += ["-o", "asyncio_mode=auto"]
+    return run_apart(pytester, text, *set_up, *options)
+
+
 # -- actor_system
 
 
@@ -110,8 +120,6 @@ def test_an_async_test_has_it_on_its_own_loop_under_anyio(pytester: pytest.Pytes
 
 
 def test_an_async_test_has_it_on_its_own_loop_under_pytest_asyncio(pytester: pytest.Pytester) -> None:
-    if find_spec("pytest_asyncio") is None:
-        pytest.skip("pytest-asyncio is not installed")
     text = """
     async def test_asks(actor_system):
         loop = asyncio.get_running_loop()
@@ -130,16 +138,7 @@ def test_an_async_test_has_it_on_its_own_loop_under_pytest_asyncio(pytester: pyt
         assert simulation.run(program) == "done"
         await asyncio.sleep(0)
     """
-    run_apart(
-        pytester,
-        text,
-        "-p",
-        "pytest_asyncio.plugin",
-        "-o",
-        "asyncio_mode=auto",
-        "-o",
-        "asyncio_default_fixture_loop_scope=function",
-    ).assert_outcomes(passed=3)
+    run_under_asyncio(pytester, text).assert_outcomes(passed=3)
 
 
 def test_a_failing_test_fails_as_itself(pytester: pytest.Pytester) -> None:
@@ -337,6 +336,19 @@ def test_nothing_happens_to_tests_without_its_fixtures(pytester: pytest.Pytester
         assert time.time() > 1_000_000_000
     """
     run(pytester, text).assert_outcomes(passed=1)
+
+
+def test_of_greenroom_only_what_importing_it_takes_is_imported_for_them(pytester: pytest.Pytester) -> None:
+    text = """
+    import sys
+
+    def test_plain():
+        kit = {name for name in sys.modules if name.startswith("greenroom.testing")}
+        assert kit == {"greenroom.testing", "greenroom.testing.plugin"}
+    """
+    pytester.makeini("[pytest]")
+    pytester.makepyfile(text)
+    pytester.runpytest_subprocess(*PLAIN, "-p", PLUGIN).assert_outcomes(passed=1)
 
 
 def test_its_options_and_fixtures_are_in_the_help(pytester: pytest.Pytester) -> None:

@@ -1,17 +1,24 @@
-"""For tests of programs built on Greenroom: probes, a clock to turn by hand, and checks of how things went."""
+"""For tests of programs built on Greenroom: probes, a clock to turn by hand, and checks of how things went.
 
-from greenroom.clock import ManualClock
-from greenroom.testing import faults
-from greenroom.testing.checks.leaks import Leak, LeaksFound, detect_leaks
-from greenroom.testing.checks.ledgers import assert_ledger_balanced
-from greenroom.testing.checks.lifecycles import HookCall, HookLog, assert_ended, assert_states
-from greenroom.testing.checks.logs import CapturedLogs, capture_logs
-from greenroom.testing.exploring.exploration import Failure, Report, explore
-from greenroom.testing.harness.harness import ActorHarness
-from greenroom.testing.probing.probe import TestProbe
-from greenroom.testing.simulating.simulation import Simulation
-from greenroom.testing.tracing.events import Event
-from greenroom.testing.tracing.trace import Trace
+Each name is imported when it is first used: the pytest plugin lies in here, and pytest imports that wherever it runs.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from greenroom.clock import ManualClock
+    from greenroom.testing import faults
+    from greenroom.testing.checks.leaks import Leak, LeaksFound, detect_leaks
+    from greenroom.testing.checks.ledgers import assert_ledger_balanced
+    from greenroom.testing.checks.lifecycles import HookCall, HookLog, assert_ended, assert_states
+    from greenroom.testing.checks.logs import CapturedLogs, capture_logs
+    from greenroom.testing.exploring.exploration import Failure, Report, explore
+    from greenroom.testing.harness.harness import ActorHarness
+    from greenroom.testing.probing.probe import TestProbe
+    from greenroom.testing.simulating.simulation import Simulation
+    from greenroom.testing.tracing.events import Event
+    from greenroom.testing.tracing.trace import Trace
 
 __all__ = [
     "ActorHarness",
@@ -35,3 +42,39 @@ __all__ = [
     "explore",
     "faults",
 ]
+
+_FROM = {
+    "ActorHarness": "testing.harness.harness",
+    "CapturedLogs": "testing.checks.logs",
+    "Event": "testing.tracing.events",
+    "Failure": "testing.exploring.exploration",
+    "HookCall": "testing.checks.lifecycles",
+    "HookLog": "testing.checks.lifecycles",
+    "Leak": "testing.checks.leaks",
+    "LeaksFound": "testing.checks.leaks",
+    "ManualClock": "clock",
+    "Report": "testing.exploring.exploration",
+    "Simulation": "testing.simulating.simulation",
+    "TestProbe": "testing.probing.probe",
+    "Trace": "testing.tracing.trace",
+    "assert_ended": "testing.checks.lifecycles",
+    "assert_ledger_balanced": "testing.checks.ledgers",
+    "assert_states": "testing.checks.lifecycles",
+    "capture_logs": "testing.checks.logs",
+    "detect_leaks": "testing.checks.leaks",
+    "explore": "testing.exploring.exploration",
+}
+"""The module of each name; `faults` is one itself."""
+
+
+def __getattr__(name: str) -> object:
+    if name == "faults":
+        return import_module("greenroom.testing.faults")
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"greenroom.{_FROM[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,30 +1,28 @@
 """The pytest plugin: systems, probes, clocks and simulations as fixtures.
 
-It is there when greenroom is installed beside pytest, and does nothing to tests that use none of its fixtures. Async
-tests are run by whoever runs yours: pytest-asyncio, anyio's plugin, or another.
+It is there when greenroom is installed beside pytest, and does nothing to tests that use none of its fixtures; what
+those need is imported in them, for pytest imports this file wherever it runs. Async tests are run by whoever runs
+yours: pytest-asyncio, anyio's plugin, or another.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from greenroom.clock import ManualClock
-from greenroom.system.config import SystemConfig
-from greenroom.system.system import ActorSystem
-from greenroom.testing.checks.ledgers import assert_ledger_balanced
-from greenroom.testing.exploring.exploration import describe
-from greenroom.testing.exploring.trial import Check, Trial
-from greenroom.testing.faults import Fault
-from greenroom.testing.probing.probe import TestProbe
-from greenroom.testing.simulating.simulation import Script
+if TYPE_CHECKING:
+    from greenroom.clock import ManualClock
+    from greenroom.system.config import SystemConfig
+    from greenroom.system.system import ActorSystem
+    from greenroom.testing.probing.probe import TestProbe
+    from greenroom.testing.seeds import Simulations
 
-__all__ = ["Simulations"]
+__all__: list[str] = []
 
 T = TypeVar("T")
 
@@ -36,7 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Say which seeds simulations run at."""
     group = parser.getgroup("greenroom", "simulations of actors")
     group.addoption(
-        "--greenroom-seed", type=int, default=None, metavar="SEED", help="run simulations at this seed alone, again"
+        "--greenroom-seed",
+        type=int,
+        default=None,
+        metavar="SEED",
+        help="run simulations at this seed alone, again",
     )
     group.addoption(
         "--greenroom-runs", type=int, default=None, metavar="N", help=f"run simulations at N seeds (default: {_RUNS})"
@@ -47,12 +49,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def manual_clock() -> ManualClock:
     """A clock that the test moves: `await manual_clock.advance(30)`. `actor_system` goes by it, if a test has both."""
+    from greenroom.clock import ManualClock
+
     return ManualClock()
 
 
 @pytest.fixture
 def actor_config() -> SystemConfig:
     """The settings of `actor_system`; override it where yours are others."""
+    from greenroom.system.config import SystemConfig
+
     return SystemConfig()
 
 
@@ -62,6 +68,9 @@ def actor_system(request: pytest.FixtureRequest, actor_config: SystemConfig) -> 
 
     In an async test it runs on the test's own loop, in any other on a thread of its own.
     """
+    from greenroom.system.system import ActorSystem
+    from greenroom.testing.checks.ledgers import assert_ledger_balanced
+
     if "manual_clock" in request.fixturenames:
         actor_config = replace(actor_config, clock=request.getfixturevalue("manual_clock"))
     system = ActorSystem(request.node.name, config=actor_config)
@@ -89,6 +98,8 @@ def _inside(system: ActorSystem, test: Callable[..., Coroutine[Any, Any, T]]) ->
 @pytest.fixture
 def probe(request: pytest.FixtureRequest, actor_system: ActorSystem) -> TestProbe:
     """A `TestProbe` of `actor_system`, in an async test."""
+    from greenroom.testing.probing.probe import TestProbe
+
     if actor_system.phase != "new":
         raise pytest.UsageError(
             f"{request.node.name} is no async test, and a probe is awaited: make it `async def`, or simulate it"
@@ -96,42 +107,11 @@ def probe(request: pytest.FixtureRequest, actor_system: ActorSystem) -> TestProb
     return TestProbe(actor_system, name="probe")
 
 
-class Simulations:
-    """What the `simulation` fixture is: runs a program at as many seeds as the command line says."""
-
-    def __init__(self, seeds: Iterable[int], replay: str) -> None:
-        self.seeds = tuple(seeds)
-        self._replay = replay
-
-    def run(
-        self,
-        program: Callable[[ActorSystem], Coroutine[Any, Any, T]],
-        *,
-        check: Check | None = None,
-        schedule: str | Script = "random",
-        faults: Iterable[Fault] = (),
-        config: SystemConfig | None = None,
-        max_steps: int = 1_000_000,
-    ) -> T:
-        """Run `program(system)` at each seed, as `explore` does; what it returned at the last.
-
-        What it raises at one seed is raised here, and says at which, by what schedule, and what happened.
-        """
-        __tracebackhide__ = True
-        trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
-        for seed in self.seeds:
-            error = trial.error_of(trial.simulation(seed, 0))
-            if error is not None:
-                failure = describe(trial, seed, error)
-                failure.error.add_note(f"{failure}\n\nRun it again:  {self._replay} --greenroom-seed={seed}")
-                raise failure.error
-        result: T = trial.result
-        return result
-
-
 @pytest.fixture
 def simulation(request: pytest.FixtureRequest) -> Simulations:
     """Runs a program of actors in simulations, at one seed after the other: `simulation.run(program)`."""
+    from greenroom.testing.seeds import Simulations
+
     config = request.config
     seed = config.getoption("--greenroom-seed")
     runs = config.getoption("--greenroom-runs")

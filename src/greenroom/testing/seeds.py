@@ -1,0 +1,50 @@
+"""`Simulations`: a program at one seed after the other, inside a test. It is what the `simulation` fixture gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from greenroom.system.config import SystemConfig
+from greenroom.system.system import ActorSystem
+from greenroom.testing.exploring.exploration import describe
+from greenroom.testing.exploring.trial import Check, Trial
+from greenroom.testing.faults import Fault
+from greenroom.testing.simulating.simulation import Script
+
+__all__ = ["Simulations"]
+
+T = TypeVar("T")
+
+
+class Simulations:
+    """Runs a program at as many seeds as the command line says."""
+
+    def __init__(self, seeds: Iterable[int], replay: str) -> None:
+        self.seeds = tuple(seeds)
+        self._replay = replay
+
+    def run(
+        self,
+        program: Callable[[ActorSystem], Coroutine[Any, Any, T]],
+        *,
+        check: Check | None = None,
+        schedule: str | Script = "random",
+        faults: Iterable[Fault] = (),
+        config: SystemConfig | None = None,
+        max_steps: int = 1_000_000,
+    ) -> T:
+        """Run `program(system)` at each seed, as `explore` does; what it returned at the last.
+
+        What it raises at one seed is raised here, and says at which, by what schedule, and what happened.
+        """
+        __tracebackhide__ = True
+        trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
+        for seed in self.seeds:
+            error = trial.error_of(trial.simulation(seed, 0))
+            if error is not None:
+                failure = describe(trial, seed, error)
+                failure.error.add_note(f"{failure}\n\nRun it again:  {self._replay} --greenroom-seed={seed}")
+                raise failure.error
+        result: T = trial.result
+        return result
