@@ -267,10 +267,18 @@ def test_how_many_seeds_can_be_said(pytester: pytest.Pytester, given: str) -> No
 
 
 @pytest.mark.parametrize("runs", ["0", "-1", "many"])
-def test_no_seeds_at_all_is_an_error(pytester: pytest.Pytester, runs: str) -> None:
-    result = run(pytester, "    def test_runs(simulation):\n        pass\n", f"--greenroom-runs={runs}")
-    assert result.ret != 0
-    assert "--greenroom-runs" in result.stdout.str() + result.stderr.str()
+@pytest.mark.parametrize("given", ["option", "ini"])
+def test_no_seeds_at_all_is_an_error_before_any_test(pytester: pytest.Pytester, given: str, runs: str) -> None:
+    name, other = ("--greenroom-runs", "greenroom_runs") if given == "option" else ("greenroom_runs", "--greenroom")
+    if given == "ini":
+        pytester.makeini(f"[pytest]\ngreenroom_runs = {runs}\n")
+    options = [f"--greenroom-runs={runs}"] if given == "option" else []
+    result = run(pytester, "    def test_runs():\n        pass\n", "--collect-only", *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    line = [line for line in result.errlines if "ERROR" in line or "error:" in line][-1]
+    assert name in line
+    assert runs in line
+    assert other not in line
 
 
 def test_checks_schedules_and_faults_can_be_given(pytester: pytest.Pytester) -> None:

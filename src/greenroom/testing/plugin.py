@@ -38,12 +38,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=None,
         metavar="SEED",
-        help="run simulations at this seed alone, again",
+        help="run simulations at this seed alone, again, whatever --greenroom-runs says",
     )
     group.addoption(
         "--greenroom-runs", type=int, default=None, metavar="N", help=f"run simulations at N seeds (default: {_RUNS})"
     )
     parser.addini("greenroom_runs", "seeds at which simulations run", default=str(_RUNS))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a number of seeds that is none, before any test has run."""
+    _runs(config)
+
+
+def _runs(config: pytest.Config) -> int:
+    """How many seeds there are, by the command line or the ini file."""
+    name, said = "--greenroom-runs", config.getoption("--greenroom-runs")
+    if said is None:
+        name, said = "greenroom_runs, in the ini file", config.getini("greenroom_runs")
+    try:
+        runs = int(said)
+    except ValueError:
+        runs = 0
+    if runs < 1:
+        raise pytest.UsageError(f"{name}: must be a whole number, 1 or more, not {said!r}")
+    return runs
 
 
 @pytest.fixture
@@ -114,9 +133,4 @@ def simulation(request: pytest.FixtureRequest) -> Simulations:
 
     config = request.config
     seed = config.getoption("--greenroom-seed")
-    runs = config.getoption("--greenroom-runs")
-    if runs is None:
-        runs = int(config.getini("greenroom_runs"))
-    if runs < 1:
-        raise pytest.UsageError(f"--greenroom-runs={runs}: must be at least 1")
-    return Simulations(range(runs) if seed is None else (seed,), f"pytest {request.node.nodeid!r}")
+    return Simulations(range(_runs(config)) if seed is None else (seed,), f"pytest {request.node.nodeid!r}")
