@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import textwrap
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -245,6 +246,17 @@ def test_the_seed_that_it_says_fails_again_and_in_the_same_words(pytester: pytes
         return text[text.index("Failed at seed") : text.index("Run it again")]
 
     assert told(again.stdout.str()) == told(first)
+
+
+def test_the_way_to_run_it_again_starts_where_pytest_was_started(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _prepare(pytester, "")
+    inner = pytester.mkdir("inner")
+    (inner / "test_inner.py").write_text(textwrap.dedent(HEAD + FAILING))
+    monkeypatch.chdir(inner)
+    result = pytester.runpytest_inprocess(*PLAIN, "-p", PLUGIN)
+    result.stdout.fnmatch_lines(["*rootdir: *", "*Run it again:  pytest test_inner.py::test_order --greenroom-seed=*"])
 
 
 def test_a_seed_on_the_command_line_is_the_only_one(pytester: pytest.Pytester) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import shlex
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -133,4 +135,10 @@ def simulation(request: pytest.FixtureRequest) -> Simulations:
 
     config = request.config
     seed = config.getoption("--greenroom-seed")
-    return Simulations(range(_runs(config)) if seed is None else (seed,), f"pytest {request.node.nodeid!r}")
+    return Simulations(range(_runs(config)) if seed is None else (seed,), f"pytest {_from_here(request)}")
+
+
+def _from_here(request: pytest.FixtureRequest) -> str:
+    """The test, as a shell takes it where pytest was started: its id says where it is below the rootdir."""
+    _, found, name = request.node.nodeid.partition("::")
+    return shlex.quote(os.path.relpath(request.node.path, request.config.invocation_params.dir) + found + name)
