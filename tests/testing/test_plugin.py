@@ -259,6 +259,16 @@ def test_the_way_to_run_it_again_starts_where_pytest_was_started(
     result.stdout.fnmatch_lines(["*rootdir: *", "*Run it again:  pytest test_inner.py::test_order --greenroom-seed=*"])
 
 
+@pytest.mark.parametrize(
+    "program", ["def program(system): return 3", "async def program(): pass", "async def program(system, more): pass"]
+)
+def test_what_is_no_program_is_an_error_of_the_test_and_not_of_a_seed(pytester: pytest.Pytester, program: str) -> None:
+    result = run(pytester, f"    {program}\n    def test_runs(simulation):\n        simulation.run(program)\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*BadArgument*program*"])
+    result.stdout.no_fnmatch_line("*Failed at seed*")
+
+
 def test_a_seed_on_the_command_line_is_the_only_one(pytester: pytest.Pytester) -> None:
     text = """
     def test_runs(simulation):
