@@ -259,6 +259,33 @@ def test_the_way_to_run_it_again_starts_where_pytest_was_started(
     result.stdout.fnmatch_lines(["*rootdir: *", "*Run it again:  pytest test_inner.py::test_order --greenroom-seed=*"])
 
 
+def test_a_failure_is_not_buried_in_what_other_runs_logged(pytester: pytest.Pytester) -> None:
+    text = (
+        RACE
+        + """
+    def test_order(simulation):
+        simulation.run(program, faults=[faults.crash("a", at=1)])
+    """
+    )
+    result = run(pytester, text)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*Failed at seed *"])
+    result.stdout.no_fnmatch_line("*Captured log*")
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_what_the_last_run_logs_is_there_for_the_test(pytester: pytest.Pytester) -> None:
+    text = """
+    def test_logs(simulation, caplog):
+        async def program(system):
+            system.spawn(lambda ctx, message: 1 / 0).tell(1)
+            await system.settle()
+        simulation.run(program)
+        assert sum("failed on int" in record.message for record in caplog.records) == 1
+    """
+    run(pytester, text).assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     "program", ["def program(system): return 3", "async def program(): pass", "async def program(system, more): pass"]
 )

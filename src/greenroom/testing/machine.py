@@ -19,12 +19,13 @@ from greenroom._core.virtualclock import VirtualClock
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.checks.ledgers import assert_ledger_balanced
+from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.faults import Fault, Shutdown, Stop
 from greenroom.testing.simulating.injection import Injector
 from greenroom.testing.simulating.session import Session
 from greenroom.testing.simulating.simulation import Script
 from greenroom.testing.simulating.stage import Stage
-from greenroom.testing.strategies import TraceNote, fault_lists, schedules
+from greenroom.testing.strategies import TraceNote, fault_lists, quiet_until_shown, schedules
 from greenroom.testing.tracing.trace import Trace
 
 __all__ = ["ActorMachine"]
@@ -90,7 +91,8 @@ class ActorMachine(RuleBasedStateMachine):
         self._injected = False
         # What was being handled already when the machine was made is no failure of its rules.
         self._outer = sys.exc_info()[1]
-        self.session = Session(self._stage, self.config)
+        with quiet_until_shown():
+            self.session = Session(self._stage, self.config)
 
     @property
     def system(self) -> ActorSystem:
@@ -115,16 +117,22 @@ class ActorMachine(RuleBasedStateMachine):
 
     def run(self, action: Callable[[], Awaitable[T]]) -> T:
         """Call `action()` in the simulation, and wait for what it returns: `self.run(lambda: ref.ask("how much"))`."""
-        return self.session.run(action)
+        __tracebackhide__ = True
+        with quiet_until_shown():
+            return self.session.run(action)
 
     def settle(self) -> None:
         """Go on until nothing is queued or in hand; every message must be accounted for then."""
-        self.session.settle()
+        __tracebackhide__ = True
+        with quiet_until_shown():
+            self.session.settle()
         assert_ledger_balanced(self.system)
 
     def advance(self, seconds: float) -> None:
         """Let so many seconds pass, and everything happen that they bring."""
-        self.session.advance(seconds)
+        __tracebackhide__ = True
+        with quiet_until_shown():
+            self.session.advance(seconds)
 
     @rule(schedule=schedules(steps=_AHEAD, deviations=_AT_ONCE))
     def deviate(self, schedule: Script) -> None:
@@ -145,21 +153,23 @@ class ActorMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Shut the system down, and look that no failure has ended it, and that every message is accounted for."""
+        __tracebackhide__ = True
         if self.failing:
             # What the shutdown does is no part of what went wrong, and what else it finds would hide that.
             self._note()
-            with suppress(Exception):
+            with suppress(Exception), quiet():
                 self.session.close()
             return
         try:
-            try:
-                # As by leaving its `async with`: if a failure has ended the system, that is raised.
-                self.run(lambda: self.system.__aexit__(None, None, None))
-            finally:
-                self.session.close()
-        except BaseException:
+            with quiet_until_shown():
+                try:
+                    # As by leaving its `async with`: if a failure has ended the system, that is raised.
+                    self.run(lambda: self.system.__aexit__(None, None, None))
+                finally:
+                    self.session.close()
+        finally:
+            # If no rule has failed and this run is shown, then the shutdown fails, or what a subclass looks for after.
             self._note()
-            raise
 
     def _note(self) -> None:
         if currently_in_test_context():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from greenroom.errors import BadArgument
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.exploring.exploration import describe
+from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.exploring.trial import Check, Trial
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulating.simulation import Script
@@ -38,19 +40,22 @@ class Simulations:
     ) -> T:
         """Run `program(system)` at each seed, as `explore` does; what it returned at the last.
 
-        What it raises at one seed is raised here, and says at which, by what schedule, and what happened.
+        What it raises at one seed is raised here, and says at which, by what schedule, and what happened. What
+        Greenroom logs is kept from the root's handlers at all seeds but the last.
         """
         __tracebackhide__ = True
         trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
         _require_program(program)
         for seed in self.seeds:
             simulation = trial.simulation(seed, 0)
-            error = trial.error_of(simulation)
+            with nullcontext() if seed == self.seeds[-1] else quiet():
+                error = trial.error_of(simulation)
             if error is None:
                 continue
             if isinstance(error, BadArgument) and not simulation.trace.steps:
                 raise error  # nothing has run yet, so no schedule is to blame
-            failure = describe(trial, seed, error)
+            with quiet():
+                failure = describe(trial, seed, error)
             failure.error.add_note(f"{failure}\n\nRun it again:  {self._replay} --greenroom-seed={seed}")
             raise failure.error
         result: T = trial.result

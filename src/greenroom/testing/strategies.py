@@ -15,19 +15,22 @@ example is the call that runs it again, with what happened then below it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
+from hypothesis.control import current_build_context
 from hypothesis.strategies import SearchStrategy
 
 from greenroom.errors import ConfigError
 from greenroom.system.config import SystemConfig
+from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.faults import Fault, Stop
 from greenroom.testing.simulating.simulation import Program, Simulation
 from greenroom.testing.tracing.trace import Trace
 
-__all__ = ["TraceNote", "fault_lists", "schedules", "simulations"]
+__all__ = ["TraceNote", "fault_lists", "quiet_until_shown", "schedules", "simulations"]
 
 T = TypeVar("T")
 Choices = dict[int, tuple[int, int, int]]
@@ -150,8 +153,10 @@ class _Noted(Simulation):
 
     def run(self, program: Program[T]) -> T:
         """As ever, with a note."""
+        __tracebackhide__ = True
         try:
-            return super().run(program)
+            with quiet_until_shown():
+                return super().run(program)
         finally:
             # Not in `run_main`: the system of `run` is what the test is about, and there is one trace of it.
             if self.has_run and currently_in_test_context():
@@ -160,6 +165,13 @@ class _Noted(Simulation):
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         # Else Hypothesis would show the call of this class, with every default.
         printer.text(repr(self))
+
+
+def quiet_until_shown() -> AbstractContextManager[None]:
+    """Keep what Greenroom logs from the root's handlers, but for the run that Hypothesis shows in the end."""
+    if currently_in_test_context() and not current_build_context().is_final:
+        return quiet()
+    return nullcontext()
 
 
 class TraceNote:
