@@ -142,6 +142,127 @@ def test_an_async_test_has_it_on_its_own_loop_under_pytest_asyncio(pytester: pyt
     run_under_asyncio(pytester, text).assert_outcomes(passed=3)
 
 
+AWAITING = """
+    @ASYNC_FIXTURE
+    async def echo(actor_system):
+        ref = actor_system.spawn(lambda ctx, message: message)
+        await ref.started()
+        assert await ref.ask(1) == 1
+        yield ref
+        assert await ref.ask(3) == 3
+
+    @pytest.fixture
+    def spawned(actor_system):
+        ref = actor_system.spawn(lambda ctx, message: message)
+        ref.tell("before anything runs")
+        return ref
+
+    async def test_asks(echo, spawned, probe):
+        assert await echo.ask(2) == 2
+        assert await spawned.ask(2) == 2
+        probe.ref.tell("x")
+        await probe.expect("x")
+"""
+
+
+def test_async_fixtures_can_await_it_under_anyio(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("anyio")
+    text = """
+    pytestmark = pytest.mark.anyio
+
+    @pytest.fixture
+    def anyio_backend():
+        return "asyncio"
+    """
+    text += AWAITING.replace("@ASYNC_FIXTURE", "@pytest.fixture")
+    run_apart(pytester, text, "-p", "anyio.pytest_plugin").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("mode", ["auto", "strict"])
+@pytest.mark.parametrize("loop_scope", ["function", "module"])
+def test_async_fixtures_can_await_it_under_pytest_asyncio(
+    pytester: pytest.Pytester, mode: str, loop_scope: str
+) -> None:
+    text = f"\n    pytestmark = pytest.mark.asyncio(loop_scope={loop_scope!r})\n    import pytest_asyncio\n"
+    text += AWAITING.replace("@ASYNC_FIXTURE", f"@pytest_asyncio.fixture(loop_scope={loop_scope!r})")
+    run_under_asyncio(pytester, text, "-o", f"asyncio_mode={mode}").assert_outcomes(passed=1)
+
+
+def test_an_async_fixture_of_a_plain_test_can_await_it_too(pytester: pytest.Pytester) -> None:
+    text = """
+    @pytest.fixture
+    async def echo(actor_system):
+        ref = actor_system.spawn(lambda ctx, message: message)
+        await ref.started()
+        return ref
+
+    def test_asks(echo):
+        assert echo.ask_sync(2) == 2
+    """
+    run_under_asyncio(pytester, text).assert_outcomes(passed=1)
+
+
+def test_an_async_test_case_of_unittest_has_it_from_its_set_up_on(pytester: pytest.Pytester) -> None:
+    text = """
+    import unittest
+
+    class TestAsking(unittest.IsolatedAsyncioTestCase):
+        @pytest.fixture(autouse=True)
+        def _take(self, actor_system):
+            self.system = actor_system
+
+        async def asyncSetUp(self):
+            self.ref = self.system.spawn(lambda ctx, message: message)
+            assert await self.ref.ask(1) == 1
+
+        async def test_asks(self):
+            assert await self.ref.ask(2) == 2
+
+        async def asyncTearDown(self):
+            assert await self.ref.ask(3) == 3
+    """
+    run_apart(pytester, text).assert_outcomes(passed=1)
+
+
+RERUN = """
+    from _pytest.runner import runtestprotocol
+
+    def pytest_runtest_protocol(item, nextitem):
+        for _ in range(2):  # as plugins do that give a failing test another chance
+            reports = runtestprotocol(item, nextitem=nextitem, log=False)
+            item._initrequest()
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        return True
+"""
+FLAKY = """
+    tries = []
+
+    async def test_asks(actor_system):
+        tries.append(actor_system)
+        assert await actor_system.spawn(lambda ctx, message: message).ask(1) == 1
+        assert len(tries) == 2
+"""
+
+
+def test_an_async_test_can_be_run_again(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(RERUN)
+    run_under_asyncio(pytester, FLAKY).assert_outcomes(passed=1)
+
+
+def test_an_async_test_can_be_run_again_by_whoever_runs_it(pytester: pytest.Pytester) -> None:
+    by_itself = """
+    import asyncio
+
+    def pytest_pyfunc_call(pyfuncitem):
+        names = pyfuncitem._fixtureinfo.argnames
+        asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+        return True
+    """
+    pytester.makeconftest(RERUN + by_itself)
+    run_apart(pytester, FLAKY).assert_outcomes(passed=1)
+
+
 def test_a_failing_test_fails_as_itself(pytester: pytest.Pytester) -> None:
     text = """
     def test_fails(actor_system):

@@ -2,7 +2,7 @@
 
 It is there when greenroom is installed beside pytest, and does nothing to tests that use none of its fixtures; what
 those need is imported in them, for pytest imports this file wherever it runs. Async tests are run by whoever runs
-yours: pytest-asyncio, anyio's plugin, or another.
+yours: pytest-asyncio, anyio's plugin, unittest, or another.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import functools
 import inspect
 import os
 import shlex
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
+from unittest import IsolatedAsyncioTestCase
 
 import pytest
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 T = TypeVar("T")
+Test = Callable[..., Coroutine[Any, Any, T]]
 
 _RUNS = 100
 """Seeds at which a simulated test runs, if nothing else is said."""
@@ -89,24 +91,92 @@ def actor_system(request: pytest.FixtureRequest, actor_config: SystemConfig) -> 
 
     In an async test it runs on the test's own loop, in any other on a thread of its own.
     """
-    from greenroom.system.system import ActorSystem
-    from greenroom.testing.checks.ledgers import assert_ledger_balanced
-
-    if "manual_clock" in request.fixturenames:
-        actor_config = replace(actor_config, clock=request.getfixturevalue("manual_clock"))
-    system = ActorSystem(request.node.name, config=actor_config)
-    test = request.node.obj
-    if inspect.iscoroutinefunction(test):
-        request.node.obj = _inside(system, test)
-        yield system
+    system = _system(request, actor_config)
+    if _is_async(request.node):
+        # Nobody is known to run async fixtures here, so it runs no earlier than the loop does.
+        with pytest.MonkeyPatch.context() as patch:
+            _run_around(request, system, patch)
+            yield system
     else:
         with system:
             yield system
-    assert_ledger_balanced(system)
+    _check(system)
 
 
-def _inside(system: ActorSystem, test: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
-    """The test, with the system running around it: only there is the loop that runs both."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """Make `actor_system` an async fixture, where a plugin runs those on the loop of the test.
+
+    So it runs before other fixtures that await it, until they are torn down. Which plugin it is depends on the test:
+    that is why one fixture is two.
+    """
+    is_ours = fixturedef.argname == "actor_system" and fixturedef.func.__module__ == __name__
+    async_fixture = _async_fixture(request) if is_ours and _is_async(request.node) else None
+    if async_fixture is None:
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fixturedef, "func", async_fixture)
+        return (yield)
+
+
+def _async_fixture(request: pytest.FixtureRequest) -> Callable[..., AsyncIterator[ActorSystem]] | None:
+    """`actor_system`, as the plugin that runs the test wants its fixtures, if we know that plugin."""
+
+    async def actor_system(request: pytest.FixtureRequest, actor_config: SystemConfig) -> AsyncIterator[ActorSystem]:
+        system = _system(request, actor_config)
+        async with system:
+            yield system
+        _check(system)
+
+    def has_plugin(*names: str) -> bool:
+        return any(map(request.config.pluginmanager.hasplugin, names))
+
+    # A plugin has one name if pytest found it by itself, and another after `-p`.
+    if "anyio_backend" in request.fixturenames and has_plugin("anyio", "anyio.pytest_plugin"):
+        return actor_system
+    mark = request.node.get_closest_marker("asyncio")
+    if mark is not None and has_plugin("asyncio", "pytest_asyncio.plugin", "pytest_asyncio"):
+        # What `pytest_asyncio.fixture(loop_scope=...)` would note; another loop than the test's would not do.
+        default = request.config.getini("asyncio_default_test_loop_scope")
+        noted: Any = actor_system
+        noted._force_asyncio_fixture = True
+        noted._loop_scope = mark.kwargs.get("loop_scope") or mark.kwargs.get("scope") or default
+        return actor_system
+    return None
+
+
+def _system(request: pytest.FixtureRequest, config: SystemConfig) -> ActorSystem:
+    """The system of a test, not running yet."""
+    from greenroom.system.system import ActorSystem
+
+    if "manual_clock" in request.fixturenames:
+        config = replace(config, clock=request.getfixturevalue("manual_clock"))
+    return ActorSystem(request.node.name, config=config)
+
+
+def _is_async(test: Any) -> bool:
+    return inspect.iscoroutinefunction(test.obj)
+
+
+def _run_around(request: pytest.FixtureRequest, system: ActorSystem, patch: pytest.MonkeyPatch) -> None:
+    """Have the system run around the test, or around its set-up too where unittest has one."""
+    case = request.instance
+    if isinstance(case, IsolatedAsyncioTestCase):
+        set_up = case.asyncSetUp
+
+        async def set_up_inside() -> None:
+            await case.enterAsyncContext(system)
+            await set_up()
+
+        patch.setattr(case, "asyncSetUp", set_up_inside)
+    else:
+        patch.setattr(request.node, "obj", _inside(system, request.node.obj))
+
+
+def _inside(system: ActorSystem, test: Test[T]) -> Test[T]:
+    """The test, with the system running around it."""
 
     @functools.wraps(test)
     async def inside(*args: Any, **kwargs: Any) -> T:
@@ -116,12 +186,19 @@ def _inside(system: ActorSystem, test: Callable[..., Coroutine[Any, Any, T]]) ->
     return inside
 
 
+def _check(system: ActorSystem) -> None:
+    from greenroom.testing.checks.ledgers import assert_ledger_balanced
+
+    __tracebackhide__ = True
+    assert_ledger_balanced(system)
+
+
 @pytest.fixture
 def probe(request: pytest.FixtureRequest, actor_system: ActorSystem) -> TestProbe:
     """A `TestProbe` of `actor_system`, in an async test."""
     from greenroom.testing.probing.probe import TestProbe
 
-    if actor_system.phase != "new":
+    if not _is_async(request.node):
         raise pytest.UsageError(
             f"{request.node.name} is no async test, and a probe is awaited: make it `async def`, or simulate it"
         )
