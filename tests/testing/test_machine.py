@@ -121,7 +121,7 @@ def test_a_protocol_that_holds_is_not_falsified() -> None:
 
 
 def test_a_bug_of_a_protocol_is_found_shrunk_and_shown() -> None:
-    error, said = falsified(LeakyLocking)
+    error, said = falsified(LeakyLocking, max_examples=1000)
     assert isinstance(error, AssertionError)
     steps = [step for step in steps_in(said) if "deviate" not in step]
     verbs = [step.partition("verb=")[2].strip("')") for step in steps[:-2]]

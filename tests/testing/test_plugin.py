@@ -413,7 +413,7 @@ def test_what_the_last_run_logs_is_there_for_the_test(pytester: pytest.Pytester)
 def test_what_is_no_program_is_an_error_of_the_test_and_not_of_a_seed(pytester: pytest.Pytester, program: str) -> None:
     result = run(pytester, f"    {program}\n    def test_runs(simulation):\n        simulation.run(program)\n")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*BadArgument*program*"])
+    result.stdout.fnmatch_lines(["*NotAProgram*program*"])
     result.stdout.no_fnmatch_line("*Failed at seed*")
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
-from greenroom.errors import BadArgument
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.exploring.exploration import describe
@@ -45,33 +43,15 @@ class Simulations:
         """
         __tracebackhide__ = True
         trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
-        _require_program(program)
         for seed in self.seeds:
             simulation = trial.simulation(seed, 0)
             with nullcontext() if seed == self.seeds[-1] else quiet():
                 error = trial.error_of(simulation)
             if error is None:
                 continue
-            if isinstance(error, BadArgument) and not simulation.trace.steps:
-                raise error  # nothing has run yet, so no schedule is to blame
             with quiet():
                 failure = describe(trial, seed, error)
             failure.error.add_note(f"{failure}\n\nRun it again:  {self._replay} --greenroom-seed={seed}")
             raise failure.error
         result: T = trial.result
         return result
-
-
-def _require_program(program: Callable[..., Any]) -> None:
-    """Refuse what cannot be called with a system, and at once: else the first seed would seem to have failed."""
-    __tracebackhide__ = True
-    try:
-        signature = inspect.signature(program)
-    except ValueError:  # some builtins have none
-        return
-    try:
-        signature.bind(None)
-    except TypeError as wrong:
-        raise BadArgument(
-            f"a simulation calls `program(system)`, and {program!r} cannot be called so: {wrong}"
-        ) from None
