@@ -166,6 +166,10 @@ class Recorder:
     def after_step(self, step: int) -> None:
         """A visit has ended."""
 
+    def lets_handle(self, loop: object) -> bool:
+        """Whether actors of this loop handle messages: here all but one are stand-ins."""
+        return loop is not self.loop
+
     def is_on_the_way(self, loop: object) -> bool:
         """Whether messages are on their way: they always arrive at once."""
         return False

@@ -18,7 +18,6 @@ from greenroom.errors import AlreadyReplied, BadArgument, SettleTimeout
 from greenroom.lanes import Lane
 from greenroom.system.shutdown import Phase
 from greenroom.system.system import ActorSystem
-from greenroom.testing.harness.recording import Recorder
 from greenroom.testing.probing.inbox import Ear, EndOfEar, Heard, Inbox
 from greenroom.testing.probing.matching import in_words, listed, match_all, matches, shown
 from greenroom.testing.probing.settling import settle
@@ -349,7 +348,7 @@ def _origin(heard: Heard) -> str:
 
 def _require_hearing(system: ActorSystem, name: str | None) -> None:
     director = system._loop.director
-    if director is not None and isinstance(director.faults, Recorder) and director.faults.loop is system._loop:
+    if director is not None and director.faults is not None and not director.faults.lets_handle(system._loop):
         raise BadArgument(
             "a probe in the system of a harness would be a stand-in like everybody there, and hear nothing: use "
             f"`harness.inbox({'' if name is None else repr(name)})`, which has `.ref`, `.messages` and `.reply(...)`"

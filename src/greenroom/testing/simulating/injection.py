@@ -122,6 +122,10 @@ class Injector:
         while self._events and self._events[-1][0] <= step:
             self._take_place(self._events.pop()[1])
 
+    def lets_handle(self, loop: object) -> bool:
+        """Whether actors of this loop handle messages, sooner or later."""
+        return True
+
     def is_on_the_way(self, loop: Any) -> bool:
         """Whether messages are on their way on `loop`."""
         return any(cell.loop is loop for cell in self._on_the_way)
