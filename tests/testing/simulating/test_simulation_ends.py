@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, SystemConfig
+from greenroom import Actor, ActorSystem, Directive, Supervision, SystemConfig
 from greenroom.errors import BadArgument, ConfigError, SimulationEndless, SimulationStuck, SystemFailed
 from greenroom.testing import Simulation, assert_ledger_balanced, faults
 
@@ -213,3 +213,17 @@ def test_a_program_must_be_async() -> None:
 def test_there_is_no_trace_before_a_run() -> None:
     with pytest.raises(BadArgument, match="has not run"):
         _ = Simulation().trace
+
+
+def test_a_session_whose_system_a_failure_has_ended_says_so_when_it_is_left() -> None:
+    def fail(ctx: Any, message: object) -> None:
+        raise ValueError(message)
+
+    def use() -> None:
+        with Simulation(config=SystemConfig(supervision=Supervision(Directive.ESCALATE))).open() as session:
+            session.system.spawn(fail, name="top").tell("tea")
+            session.settle()
+
+    with pytest.raises(SystemFailed) as raised:
+        use()
+    assert isinstance(raised.value.__cause__, ValueError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -47,11 +48,15 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            self.close()
-        except SimulationStuck:  # what went wrong before is what should be seen
-            if exc is None:
-                raise
+        if exc is None:
+            try:
+                # As by leaving the system's own `async with`: if a failure has ended it, that is raised.
+                self.run(lambda: self.system.__aexit__(None, None, None))
+            finally:
+                self.close()
+        else:
+            with suppress(SimulationStuck):  # what went wrong before is what should be seen
+                self.close()
 
     @property
     def now(self) -> float:
