@@ -81,6 +81,32 @@ def test_a_sibling_that_fails_by_itself_while_the_group_waits_for_it_strands_nob
     play(program, history=True)
 
 
+@pytest.mark.parametrize("supervision", [ALL, REST], ids=["all", "rest"])
+@pytest.mark.parametrize("hook", ["pre_start", "post_restart", "post_start"])
+def test_a_sibling_that_is_being_started_alone_leaves_with_the_group_and_waits_for_it(
+    play: Play, supervision: Supervision, hook: str
+) -> None:  # case 43's neighbour: it is running again before it is told to leave
+    async def program(system: ActorSystem) -> None:
+        troupe = Troupe(system, AsyncPhoenix, supervision, supervision, REST)
+        refs = await troupe.begin()
+        starting, leaving = Gate(), Gate()
+        troupe.books[2].acts[f"{hook} 2"] = starting.wait
+        troupe.books[1].acts["pre_restart 1"] = leaving.wait
+        refs[2].tell(BAD)
+        await starting.entered.wait()
+        refs[1].tell(BAD)
+        await leaving.entered.wait()
+        starting.opened.set()
+        await turns(20)
+        assert troupe.came() == "c"  # it has left once more, and the one before it has not yet
+        leaving.opened.set()
+        await settled(troupe)
+        assert troupe.came() == ("cabc" if supervision is ALL else "cbc")
+        troupe.assert_legal()
+
+    play(program, history=True)
+
+
 @pytest.mark.parametrize("hook", ["init", "pre_start", "post_restart", "post_start"])
 @every_phoenix
 def test_a_sibling_that_fails_in_its_start_is_restarted_with_the_group(play: Play, kind: Any, hook: str) -> None:

@@ -160,8 +160,9 @@ class Group(Alarm):
             self._starting = None
             self._up[member] = None
             self._go_on()
-        else:
+        elif member not in self._absent:
             self.lose(member)  # somebody else has started it
+        # Else it was being started when this group took it in: the order to leave waits for it.
 
     def fails_again(self, member: Body, scope: Scope, cause: BaseException, due: float) -> bool:
         """A member has failed that is running again; whether it waits for those that are still to be started."""
