@@ -27,28 +27,9 @@ from greenroom import (
 )
 from greenroom.errors import AlreadyReplied, BadArgument, Unhandled
 from greenroom.testing import ActorHarness
+from tests.testing.harness.counters import COUNTERS, Counter
 
 Ref = ActorRef[Any, Any]
-
-
-class Counter(Actor[int, int]):
-    def __init__(self, total: int = 0) -> None:
-        self.total = total
-
-    def receive(self, message: int) -> int:
-        if message < 0:
-            raise ValueError(f"no {message}")
-        self.total += message
-        return self.total
-
-
-class AsyncCounter(Counter):
-    async def receive(self, message: int) -> int:  # type: ignore[override]
-        await asyncio.sleep(0)
-        return super().receive(message)
-
-
-COUNTERS = pytest.mark.parametrize("counter", [Counter, AsyncCounter])
 
 
 def count(ctx: Context, message: Any) -> Any:
