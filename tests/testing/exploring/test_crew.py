@@ -8,7 +8,6 @@ from __future__ import annotations
 import _thread
 import multiprocessing
 import os
-import select
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ import pytest
 
 from greenroom import ActorSystem
 from greenroom.testing import Report, Simulation, explore
+from tests.testing.exploring.programs import CLEARED, shown_on_a_terminal
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="one process does it all here")
 
@@ -315,18 +315,8 @@ explore(program, runs=1000, workers=2, patience=600.0, output=None)
 # -- how far it is
 
 
-CLEARED = "\r\x1b[K"
-
-
 def test_a_terminal_is_shown_how_far_it_is_and_is_left_clean() -> None:
-    master, slave = os.openpty()
-    with os.fdopen(slave, "w") as output:
-        explore(well, runs=200, workers=1, output=output)
-        output.flush()
-        shown = ""
-        while select.select([master], [], [], 0)[0]:  # all of it has been written
-            shown += os.read(master, 4096).decode()
-    os.close(master)
+    shown = shown_on_a_terminal(lambda output: explore(well, runs=200, workers=1, output=output))
     assert "/200 seeds" in shown
     assert shown.endswith(CLEARED)
     assert "\n" not in shown

@@ -10,42 +10,11 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, AskTimeout, MailboxConfig, Supervision, SystemConfig
-from greenroom.errors import BadArgument, ConfigError, InjectedFault, SimulationEndless, SimulationStuck
-from greenroom.testing import Failure, Report, Simulation, explore, faults
+from greenroom import Actor, ActorSystem, AskTimeout, MailboxConfig, SystemConfig
+from greenroom.errors import BadArgument, ConfigError, SimulationEndless, SimulationStuck
+from greenroom.testing import Report, Simulation, explore, faults
 from greenroom.testing.exploring.trial import CheckFailed
-
-
-class Note(Actor[str, None]):
-    """Writes down what it gets."""
-
-    def __init__(self, log: list[str]) -> None:
-        self.log = log
-
-    def receive(self, message: str) -> None:
-        self.log.append(message)
-
-
-async def in_order(system: ActorSystem) -> list[str]:
-    """Three actors with a message each; in the order they come by themselves, a is first."""
-    log: list[str] = []
-    for name in "abc":
-        system.spawn(Note, log, name=name).tell(name)
-    await system.settle()
-    return log
-
-
-async def b_after_a(system: ActorSystem) -> None:
-    log = await in_order(system)
-    if log.index("a") > log.index("b"):
-        raise AssertionError("b was first")  # in the same words every time, unlike an assert of pytest's
-
-
-def find(program: Any, **settings: Any) -> Failure:
-    """The failure of a program that is expected to fail."""
-    report = explore(program, **{"output": None, "runs": 100, "workers": 1, **settings})
-    assert report.failure is not None
-    return report.failure
+from tests.testing.exploring.programs import Note, b_after_a, find, in_order
 
 
 def test_a_program_that_never_fails_has_no_failure() -> None:
@@ -295,110 +264,6 @@ def test_what_the_program_made_of_its_own_config_is_simulated() -> None:
     failure = find(program, config=SystemConfig(mailbox=MailboxConfig(capacity=2)))
     assert failure.seed == 0
     assert explore(program, runs=3, workers=1, output=None).failure is None
-
-
-# -- the simplest run
-
-
-def test_an_order_of_two_is_one_deviation() -> None:
-    failure = find(b_after_a)
-    shortest = failure.shortest
-    assert shortest is not None
-    ((position, budget, pause),) = shortest.script.values()
-    assert (position, budget, pause) == (1, 0, 0)
-    assert "/b runs, before 1 other that waited longer" in str(failure)
-
-
-def test_a_visit_that_is_cut_short_is_one_deviation() -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[str] = []
-        one, other = system.spawn(Note, log, name="one"), system.spawn(Note, log, name="other")
-        await system.settle()
-        for _ in range(4):
-            one.tell("one")
-        other.tell("other")
-        await system.settle()
-        assert log.index("other") in (0, 4)
-
-    failure = find(program)
-    assert failure.shortest is not None
-    ((position, budget, pause),) = failure.shortest.script.values()
-    assert (position, pause) == (0, 0)
-    assert 1 <= budget <= 3
-
-
-def test_a_program_that_always_fails_needs_no_deviation() -> None:
-    async def program(system: ActorSystem) -> None:
-        raise ValueError((await in_order(system))[0])
-
-    shortest = find(program).shortest
-    assert shortest is not None
-    assert (shortest.script, shortest.faults) == ({}, ())
-    assert shortest.explain() == "first come, first served"
-
-
-def test_the_simplest_run_can_be_run_again() -> None:
-    failure = find(b_after_a, faults=[faults.slow("c"), faults.crash("c")])
-    shortest = failure.shortest
-    assert shortest is not None
-    again = Simulation(shortest.seed, schedule=shortest.script, faults=shortest.faults)
-    with pytest.raises(AssertionError, match="b was first"):
-        again.run(b_after_a)
-    assert again.trace.digest == shortest.trace.digest
-
-
-def test_faults_that_have_nothing_to_do_with_it_are_left_out() -> None:
-    given = [faults.slow(), faults.crash("c", at=1), faults.delay(to="c"), faults.stop("c"), faults.fill("c", at=9)]
-    shortest = find(b_after_a, faults=given).shortest
-    assert shortest is not None
-    assert shortest.faults == ()
-    assert len(shortest.script) == 1
-
-
-def test_the_fault_that_does_it_stays_and_the_schedule_goes() -> None:
-    async def program(system: ActorSystem) -> None:
-        refs = [system.spawn(Note, [], name=name, supervision=Supervision()) for name in "abc"]
-        for _ in range(5):
-            for ref in refs:
-                ref.tell("x")
-        await system.settle()
-        assert system.ledger(refs[1]).failed == 0
-
-    given = [faults.reorder(), faults.slow("a"), faults.crash("b", at=(2, 5)), faults.crash("c", at=(2, 5))]
-    shortest = find(program, faults=given).shortest
-    assert shortest is not None
-    assert [(type(fault).__name__, getattr(fault, "who", None)) for fault in shortest.faults] == [("Crash", "b")]
-    assert shortest.script == {}
-
-
-def test_the_simplest_run_fails_for_the_same_reason() -> None:
-    async def program(system: ActorSystem) -> None:
-        log = await in_order(system)
-        if log[0] == "c":
-            raise LookupError("c")
-        if log != ["a", "b", "c"]:
-            raise ValueError(log)
-
-    for first_seed in range(0, 40, 10):
-        failure = find(program, first_seed=first_seed)
-        assert failure.shortest is not None
-        assert type(failure.shortest.error) is type(failure.error)
-
-
-def test_a_crash_that_the_program_raises_is_the_error() -> None:
-    async def program(system: ActorSystem) -> None:
-        await system.spawn(Note, [], name="a").ask("x")
-
-    failure = find(program, faults=[faults.crash("a", at=1)])
-    assert isinstance(failure.error, InjectedFault)
-    assert failure.shortest is not None
-    assert len(failure.shortest.faults) == 1
-
-
-def test_shrinking_can_be_left_out() -> None:
-    failure = find(b_after_a, shrinks=False)
-    assert failure.shortest is None
-    assert "/b handles 'b'" in str(failure)
 
 
 # -- schedules

@@ -1,23 +1,18 @@
 """Many seeds on all cores.
 
 The seeds are dealt out in turn, and the number of the lowest that failed is shared, so every seed below it is tried and
-the one that is found does not depend on who was faster. Workers are forked: a program may be any function. Where there
-is no fork, this process does it all.
+the one that is found does not depend on who was faster. Where there is no fork, this process does it all.
 """
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
 import os
-import shutil
-import signal
-import threading
 import time
-import warnings
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from greenroom.testing.exploring.forks import Forks, may_fork
+from greenroom.testing.exploring.status import StatusLine
 from greenroom.testing.exploring.trial import Trial
 
 __all__ = ["Crew", "NotRepeated", "RunHung", "WorkerLost"]
@@ -48,19 +43,16 @@ class Crew:
         self._seeds = seeds
         self._workers = min(os.cpu_count() or 1 if workers is None else workers, len(seeds))
         self._patience = patience
-        self._output = output
+        self._status = StatusLine(output)
         self._began = time.monotonic()
         self.done = 0
 
     def work(self) -> tuple[int, BaseException] | None:
         """The lowest seed that fails, and how; None if none does."""
         try:
-            # A daemon may have no children: it does it all itself.
-            if self._workers == 0 or not hasattr(os, "fork") or multiprocessing.current_process().daemon:
-                return self._work_alone()
-            return self._share()
+            return self._share() if self._workers and may_fork() else self._work_alone()
         finally:
-            self._clear_bar()
+            self._status.clear()
 
     def _work_alone(self) -> tuple[int, BaseException] | None:
         for seed in self._seeds:
@@ -68,65 +60,41 @@ class Crew:
             self.done += 1
             if error is not None:
                 return seed, error
-            if self.done % 64 == 0:
-                self._draw_bar(self.done)
+            self._draw_bar(self.done)
         return None
 
     def _share(self) -> tuple[int, BaseException] | None:
         seeds = self._seeds
-        context: Any = multiprocessing.get_context("fork")
-        # By position: the lowest that failed, and how many each worker has run.
-        lowest = context.Value("q", len(seeds))
-        counts = context.Array("q", self._workers, lock=False)
-        # Nothing is ever written: whoever reads it learns that this process is gone, however that happened.
-        alive, held = os.pipe()
-        with warnings.catch_warnings():
-            # The other threads of this process, a test runner's say, hold nothing that a worker needs.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            crew = [
-                context.Process(target=self._work_in_turn, args=(number, lowest, counts, alive, held), daemon=True)
-                for number in range(self._workers)
-            ]
-            for worker in crew:
-                worker.start()
-        try:
-            lost = self._wait(crew, counts, lowest)
-        finally:
-            for worker in crew:
-                if worker.is_alive():
-                    worker.kill()
-                worker.join()
-                worker.close()
-            os.close(alive)
-            os.close(held)
+        # How many each worker has run, and the position at which it failed. To each its own: a lock would be lost with
+        # one that is ended while it holds it. The last is ours, for those that were lost.
+        counts = Forks.context().RawArray("q", self._workers)
+        failed = Forks.context().RawArray("q", [len(seeds)] * (self._workers + 1))
+        with Forks(lambda number: self._work_in_turn(number, counts, failed), self._workers) as crew:
+            lost = self._wait(crew, counts, failed)
         self.done = sum(counts)
-        failed = lowest.value
-        if failed == len(seeds):
+        lowest = min(failed)
+        if lowest == len(seeds):
             return None
-        return seeds[failed], lost.get(failed) or NotRepeated(
-            f"seed {seeds[failed]} failed in a worker and not again: the program depends on more than the seed, on what"
+        return seeds[lowest], lost.get(lowest) or NotRepeated(
+            f"seed {seeds[lowest]} failed in a worker and not again: the program depends on more than the seed, on what"
             " it keeps between its runs (a module's variable, say; make that afresh inside `program`) or on the order"
             " of a set"
         )
 
-    def _work_in_turn(self, number: int, lowest: Any, counts: Any, alive: int, held: int) -> None:
+    def _work_in_turn(self, number: int, counts: Any, failed: Any) -> None:
         """What a worker does: every so-manieth seed, as long as none below has failed."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C ends the crew
-        os.close(held)
-        threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
-        gc.freeze()
         position = number
-        while position < lowest.value:
+        while position < min(failed):
             try:
-                failed = self._trial.error_of(self._trial.simulation(self._seeds[position], 0)) is not None
+                is_well = self._trial.error_of(self._trial.simulation(self._seeds[position], 0)) is None
             except BaseException:  # the program's own Ctrl-C, or its wish to exit
-                failed = True
-            if failed:
-                _lower(lowest, position)
+                is_well = False
+            if not is_well:
+                failed[number] = position
             counts[number] += 1
             position += self._workers
 
-    def _wait(self, crew: list[Any], counts: Any, lowest: Any) -> dict[int, BaseException]:
+    def _wait(self, crew: list[Any], counts: Any, failed: Any) -> dict[int, BaseException]:
         """Wait until all have ended; the positions at which one was lost or came to no end, and why."""
         lost: dict[int, BaseException] = {}
         waiting = dict(enumerate(crew))
@@ -138,10 +106,10 @@ class Crew:
                 if not worker.is_alive():
                     del waiting[number]
                     at = number + counts[number] * self._workers
-                    if at < lowest.value:
+                    if at < min(failed):
                         lost[at] = WorkerLost(f"the process ended in the middle of a run, with {worker.exitcode}")
-                        _lower(lowest, at)
-                elif at > lowest.value:
+                        failed[-1] = at
+                elif at > min(failed):
                     # What it is at can change nothing any more, and may take long.
                     del waiting[number]
                     worker.kill()
@@ -153,31 +121,12 @@ class Crew:
                     lost[at] = RunHung(
                         f"the run did not end within {self._patience:g} s of real time: a handler holds the thread"
                     )
-                    _lower(lowest, at)
+                    failed[-1] = min(at, failed[-1])
             self._draw_bar(sum(counts))
         return lost
 
     def _draw_bar(self, done: int) -> None:
-        if self._output is None or not self._output.isatty():
-            return
         seconds = max(time.monotonic() - self._began, 1e-9)
         filled = _BAR * done // len(self._seeds)
-        text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {done}/{len(self._seeds)} seeds, {done / seconds:.0f}/s"
-        self._output.write(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}")
-        self._output.flush()
-
-    def _clear_bar(self) -> None:
-        if self._output is not None and self._output.isatty():
-            self._output.write("\r\x1b[K")
-            self._output.flush()
-
-
-def _end_with(alive: int) -> None:
-    """End this process when that which forked it has ended, even if a handler holds the main thread."""
-    os.read(alive, 1)
-    os._exit(1)
-
-
-def _lower(lowest: Any, position: int) -> None:
-    with lowest.get_lock():
-        lowest.value = min(lowest.value, position)
+        bar = f"[{'#' * filled}{'.' * (_BAR - filled)}]"
+        self._status.show(f"{bar} {done}/{len(self._seeds)} seeds, {done / seconds:.0f}/s")

@@ -121,23 +121,33 @@ def explore(
         found = crew.work()
         if found is not None:
             seed, error = found
-            failure = _described(trial, seed, error, shrinks)
+            failure = _described(trial, seed, error, shrinks, workers != 0, stream)
     report = Report(crew.done, time.monotonic() - began, failure, _call(trial))
     if failure is not None and stream is not None:
         print(report, file=stream, flush=True)
     return report
 
 
-def _described(trial: Trial, seed: int, told: BaseException, shrinks: bool) -> Failure:
+def _described(
+    trial: Trial, seed: int, told: BaseException, shrinks: bool, apart: bool, output: TextIO | None
+) -> Failure:
     try:
-        return describe(trial, seed, told, shrinks)
+        return describe(trial, seed, told, shrinks, apart=apart, output=output)
     except KeyboardInterrupt as interrupt:
         if not isinstance(told, NotRepeated):
             raise
         return Failure(seed, interrupt, Trace.empty(), None)  # the program's own: workers know no other
 
 
-def describe(trial: Trial, seed: int, told: BaseException, shrinks: bool = True) -> Failure:
+def describe(
+    trial: Trial,
+    seed: int,
+    told: BaseException,
+    shrinks: bool = True,
+    *,
+    apart: bool = True,
+    output: TextIO | None = None,
+) -> Failure:
     """Run a failing seed again, with everything written down, and simplify it."""
     # As it would here; or it is not the program's: a test runner's timeout, say.
     if isinstance(told, RunHung | WorkerLost) or not isinstance(told, Exception):
@@ -152,7 +162,7 @@ def describe(trial: Trial, seed: int, told: BaseException, shrinks: bool = True)
         return Failure(seed, told, simulation.trace, None)
     if isinstance(error, SimulationEndless) or not isinstance(error, Exception):
         return Failure(seed, error, simulation.trace, None)
-    shortest = shrink(trial, seed, error) if shrinks else None
+    shortest = shrink(trial, seed, error, apart=apart, output=output) if shrinks else None
     return Failure(seed, error, simulation.trace, shortest)
 
 

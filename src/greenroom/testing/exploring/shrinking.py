@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 from greenroom.records import Record
-from greenroom.testing.exploring.trial import Trial, is_alike
+from greenroom.testing.exploring.examining import Choices, Examiner, ExaminerApart
+from greenroom.testing.exploring.forks import may_fork
+from greenroom.testing.exploring.status import StatusLine
+from greenroom.testing.exploring.trial import Trial
 from greenroom.testing.faults import Fault
 from greenroom.testing.tracing.trace import Trace
 
 __all__ = ["Shrunk", "shrink"]
 
-Choices = dict[int, tuple[int, int, int]]
-
 _KEEP = 100_000
-_LONGER = 4
-_A_FEW = 1000
 
 
 class Shrunk(Record):
@@ -70,31 +70,53 @@ def _in_words(step: int, position: int, budget: int, pause: int, actor: str | No
     return f"step {step}: {', and '.join(parts)}"
 
 
-def shrink(trial: Trial, seed: int, error: BaseException, *, max_runs: int = 1000, seconds: float = 20.0) -> Shrunk:
-    """A run of `trial` that fails as `seed` does, with `error`, and is as simple as could be found in that time."""
-    return _Shrinking(trial, seed, error, max_runs, seconds).run()
+def shrink(
+    trial: Trial,
+    seed: int,
+    error: BaseException,
+    *,
+    apart: bool = True,
+    output: TextIO | None = None,
+    max_runs: int = 1000,
+    seconds: float = 20.0,
+) -> Shrunk:
+    """A run of `trial` that fails as `seed` does, with `error`, and is as simple as could be found in that time.
+
+    The runs are made in another process, where one that holds its thread can be ended, unless that is not wanted or
+    cannot be had. A terminal is shown how far it is.
+    """
+    status = StatusLine(output)
+    kind = ExaminerApart if apart and may_fork() else Examiner
+    with kind(trial, seed, error) as examiner:
+        try:
+            return _Shrinking(trial, seed, error, examiner, status, max_runs, seconds).run()
+        finally:
+            status.clear()
 
 
 class _Shrinking:
     """What is known so far of one failure."""
 
-    def __init__(self, trial: Trial, seed: int, error: BaseException, max_runs: int, seconds: float) -> None:
+    def __init__(
+        self,
+        trial: Trial,
+        seed: int,
+        error: BaseException,
+        examiner: Examiner,
+        status: StatusLine,
+        max_runs: int,
+        seconds: float,
+    ) -> None:
         self._trial = trial
         self._seed = seed
         self._wanted = error
+        self._examiner = examiner
+        self._status = status
         self._left = max_runs
         self._until = time.monotonic() + seconds
         self._runs = 0
-        self._choices, self._faults = self._written_down()
-
-    def _written_down(self) -> tuple[Choices, tuple[Fault, ...]]:
-        """The choices and the faults of the failing run, each with its own seed."""
-        simulation = self._trial.simulation(self._seed, 0)
-        simulation.write_choices()
-        self._trial.error_of(simulation)
-        # One that takes much longer than the failing run does not fail as that did.
-        self._max_steps = min(self._trial.max_steps, _LONGER * simulation.trace.steps + _A_FEW)
-        return simulation.choices, simulation.drawn_faults
+        self._choices = examiner.choices
+        self._faults = examiner.faults
 
     def run(self) -> Shrunk:
         """Simplify as long as it goes on and time is left."""
@@ -121,8 +143,10 @@ class _Shrinking:
             return False
         self._left -= 1
         self._runs += 1
-        error = self._trial.error_of(self._trial.simulation(self._seed, 0, choices, faults, self._max_steps))
-        return is_alike(error, self._wanted)
+        self._status.show(
+            f"seed {self._seed} fails; simplifying it, run {self._runs}: {len(self._choices)} deviations left"
+        )
+        return self._examiner.fails(choices, faults)
 
     def _take(self, choices: Choices) -> bool:
         """Go on with `choices` if they fail too."""

@@ -1,0 +1,89 @@
+"""Processes forked off this one, that run programs which may hold their thread for ever, or end it all.
+
+They are forked because a program may be any function. They end when this process has, however that happened, and Ctrl-C
+is for this one alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any
+
+__all__ = ["Forks", "may_fork"]
+
+
+def may_fork() -> bool:
+    """Whether there can be others. A daemon may have no children."""
+    return hasattr(os, "fork") and not multiprocessing.current_process().daemon
+
+
+class Forks:
+    """`size` processes, each of which does `work(number)`; they have ended when the `with` block has."""
+
+    def __init__(self, work: Callable[[int], None], size: int) -> None:
+        self._work = work
+        # Nothing is ever written: whoever reads it learns that this process is gone.
+        self._alive, self._held = os.pipe()
+        self.processes: list[Any] = []
+        try:
+            with warnings.catch_warnings():
+                # The other threads of this process, a test runner's say, hold nothing that a fork needs.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                for number in range(size):
+                    process = self.context().Process(target=self._run, args=(number,), daemon=True)
+                    process.start()
+                    self.processes.append(process)
+        except BaseException:
+            self.end()
+            raise
+
+    @staticmethod
+    def context() -> Any:
+        """What makes the things that forks share."""
+        return multiprocessing.get_context("fork")
+
+    @classmethod
+    def pipe(cls) -> tuple[Connection, Connection]:
+        """Two ends, for a fork and for this process."""
+        ends: tuple[Connection, Connection] = cls.context().Pipe()
+        return ends
+
+    def __enter__(self) -> list[Any]:
+        return self.processes
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End them all, whatever they are at."""
+        for process in self.processes:
+            if process.is_alive():
+                process.kill()
+            process.join()
+            process.close()
+        self.processes.clear()
+        os.close(self._alive)
+        os.close(self._held)
+
+    def _run(self, number: int) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C ends us all
+        os.close(self._held)
+        threading.Thread(target=_end_with, args=(self._alive,), daemon=True).start()
+        gc.freeze()
+        self._work(number)
+
+
+def _end_with(alive: int) -> None:
+    """End this process when that which forked it has ended, even if a handler holds the main thread."""
+    os.read(alive, 1)
+    os._exit(1)
