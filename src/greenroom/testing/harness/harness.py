@@ -6,7 +6,6 @@ call returns when nobody can do anything more without time passing, or the test 
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -14,18 +13,16 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from greenroom._core.dice import Dice
 from greenroom._core.director import Director
-from greenroom._core.timers import LONGEST_DELAY
 from greenroom._core.virtualclock import VirtualClock
 from greenroom.actor.ask import Question
 from greenroom.actor.body import Body
 from greenroom.actor.ref import ActorRef
 from greenroom.actor.states import State
-from greenroom.actor.timing import cell_of, require_number
+from greenroom.actor.timing import cell_of
 from greenroom.clock import MonotonicClock
 from greenroom.errors import (
     BadArgument,
     ConfigError,
-    InvalidDelay,
     SimulationEndless,
     SimulationRefused,
     SimulationStuck,
@@ -38,7 +35,7 @@ from greenroom.testing.harness.findings import Findings
 from greenroom.testing.harness.observed import Inert
 from greenroom.testing.harness.recording import Recorder, Steps
 from greenroom.testing.harness.standins import PendingAnswer, StandIn
-from greenroom.testing.simulating.session import Session
+from greenroom.testing.simulating.session import Session, require_span
 from greenroom.testing.simulating.stage import Stage
 
 if TYPE_CHECKING:
@@ -58,9 +55,6 @@ _VISITS = 10_000
 """Visits to actors that one call may bring about while time stands still; by then, nothing will end it."""
 _VISITS_IN_TIME = 1_000_000
 """The same, while time passes."""
-_NANOSECOND = 1e-9
-"""How much later than the moment asked for something may be due, and happen. Ten times 0.1 s are a little less than one
-second to a float, and a test that waits so means one second."""
 _KEPT = 1_000
 """Events that its trace has at least, if there are as many."""
 
@@ -240,24 +234,12 @@ class ActorHarness(Findings[A]):
 
     def settle(self) -> None:
         """Go on until everybody is idle or suspended: for what you did to a ref yourself. Time stands still."""
-        self._go_on(self._come_to_rest, _VISITS)
+        self._go_on(self._session.come_to_rest, _VISITS)
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and what it brings happen: timers ring, timeouts end, those who sleep go on."""
-        require_number("seconds", seconds)
-        if not 0.0 <= seconds <= LONGEST_DELAY:
-            raise InvalidDelay("seconds", seconds)
-
-        async def pass_time() -> None:
-            await self._come_to_rest()
-            end = self.now + seconds + _NANOSECOND
-            moment = self.now + seconds
-            while self.now < moment <= end:
-                await self._session.reach(moment)
-                await self._come_to_rest()
-                moment = self._session.next_moment
-
-        self._go_on(pass_time, _VISITS_IN_TIME)
+        require_span(seconds)
+        self._go_on(lambda: self._session.pass_time(seconds), _VISITS_IN_TIME)
 
     def stop(self) -> None:
         """Have it stop, in order."""
@@ -322,16 +304,6 @@ class ActorHarness(Findings[A]):
             raise
         finally:
             self._recorder.end()
-
-    async def _come_to_rest(self) -> None:
-        """Return when nobody can go on, asyncio's own callbacks included, without time passing."""
-        poller = self.system._poller
-        calm = 0
-        # Twice: what asyncio has to do at this very moment, it shows only in its next turn.
-        while calm < 2:
-            await poller.idle()
-            await asyncio.sleep(0)
-            calm = calm + 1 if poller.is_idle() and not self._director.outside else 0
 
     def _see(self, exc: BaseException) -> None:
         """An asker, and so the test, has got `exc`: a failure, or something that came of it."""

@@ -8,14 +8,17 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
-from greenroom.errors import SimulationStuck
+from greenroom._core.timers import LONGEST_DELAY
+from greenroom.actor.timing import require_number
+from greenroom.clock import NANOSECOND
+from greenroom.errors import InvalidDelay, SimulationStuck
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.checks.ledgers import assert_ledger_balanced
 from greenroom.testing.simulating.stage import Stage
 from greenroom.testing.tracing.trace import Trace
 
-__all__ = ["Session"]
+__all__ = ["Session", "require_span"]
 
 T = TypeVar("T")
 
@@ -64,18 +67,6 @@ class Session:
         return self._stage.director.clock.time
 
     @property
-    def next_moment(self) -> float:
-        """When something is next due, if everybody is at rest; inf if nothing is."""
-        return self._stage.next_moment
-
-    async def reach(self, moment: float) -> None:
-        """Wait, inside `run`, until it is that time, exactly: `sleep` would add and subtract."""
-        loop = asyncio.get_running_loop()
-        reached: asyncio.Future[None] = loop.create_future()
-        loop.call_at(moment, reached.set_result, None)
-        await reached
-
-    @property
     def trace(self) -> Trace:
         """What has happened so far."""
         return Trace(self._stage.director)
@@ -93,8 +84,39 @@ class Session:
         self.run(self.system.settle)
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass, and everything happen that they bring."""
-        self.run(lambda: asyncio.sleep(seconds))
+        """Let so many seconds pass, and everything happen that they bring.
+
+        What is due within a nanosecond of their end is due: ten times a tenth of a second is a second.
+        """
+        require_span(seconds)
+        self.run(lambda: self.pass_time(seconds))
+
+    async def pass_time(self, seconds: float) -> None:
+        """What `advance` does, inside `run`."""
+        await self.come_to_rest()
+        moment = self.now + seconds
+        latest = moment + NANOSECOND
+        while self.now < moment <= latest:
+            await self._reach(moment)
+            await self.come_to_rest()
+            moment = self._stage.next_moment
+
+    async def come_to_rest(self) -> None:
+        """Return when nobody can go on, asyncio's own callbacks included, without time passing."""
+        poller, director = self.system._poller, self._stage.director
+        calm = 0
+        # Twice: what asyncio has to do at this very moment, it shows only in its next turn.
+        while calm < 2:
+            await poller.idle()
+            await asyncio.sleep(0)
+            calm = calm + 1 if poller.is_idle() and not director.outside else 0
+
+    async def _reach(self, moment: float) -> None:
+        """Wait until it is that time, exactly: `sleep` would add and subtract."""
+        loop = asyncio.get_running_loop()
+        reached: asyncio.Future[None] = loop.create_future()
+        loop.call_at(moment, reached.set_result, None)
+        await reached
 
     def close(self) -> None:
         """Shut the system down; every message must be accounted for then."""
@@ -102,6 +124,13 @@ class Session:
             if self.system.phase != "stopped":
                 self.run(self.system.shutdown)
         assert_ledger_balanced(self.system)
+
+
+def require_span(seconds: float) -> None:
+    """Raise unless so much time can pass."""
+    require_number("seconds", seconds)
+    if not 0.0 <= seconds <= LONGEST_DELAY:
+        raise InvalidDelay("seconds", seconds)
 
 
 async def _begin(config: SystemConfig | None) -> ActorSystem:
