@@ -82,12 +82,14 @@ def in_words(cause: BaseException) -> str:
 
     >>> in_words(ValueError("bad"))
     'ValueError: bad'
+    >>> in_words(KeyboardInterrupt())
+    'KeyboardInterrupt'
     """
     try:
         text = str(cause)
     except Exception:
         text = "(its text cannot be shown)"
-    return f"{type(cause).__name__}: {text}"
+    return f"{type(cause).__name__}: {text}" if text else type(cause).__name__
 
 
 class GreenroomError(Exception):

@@ -260,6 +260,23 @@ def test_what_goes_wrong_in_the_shutdown_is_a_failure_too() -> None:
     assert "What happened" in said
 
 
+def test_an_assert_of_an_actor_that_does_not_hold_fails_the_rule_that_it_runs_in() -> None:
+    def count(ctx: Any, message: int) -> None:
+        assert message < 3, "three"
+
+    class Counting(ActorMachine):
+        @rule(number=st.integers(0, 10))
+        def tell(self, number: int) -> None:
+            self.system.spawn(count).tell(number)
+            self.settle()
+
+    error, said = falsified(Counting, max_examples=50)
+    assert "three" in str(error)
+    assert "state.tell(number=3)" in said
+    Counting.fatal = ()
+    run_state_machine_as_test(Counting, settings=settings(QUICK, max_examples=20))
+
+
 def test_a_rule_that_fails_is_not_hidden_by_what_the_shutdown_finds() -> None:
     class Hanging(ActorMachine):
         @rule()

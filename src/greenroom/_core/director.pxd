@@ -9,7 +9,7 @@ from greenroom._core.stepping cimport Wait
 from greenroom._core.timers cimport Timer
 from greenroom._core.virtualclock cimport VirtualClock
 
-cdef int FAILED, TOLD, ASKED, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST
+cdef int FAILED, TOLD, ASKED, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST, _A_FEW
 cdef unsigned long long PRIME, ALL_BITS
 cdef object crc32
 cdef tuple _BLANK
@@ -29,6 +29,8 @@ cdef class Director:
     cdef readonly dict visited
     cdef Cell _chosen
     cdef public object refused, interrupt
+    cdef public tuple fatal
+    cdef public list unheeded
     cdef readonly Py_ssize_t keep
     cdef readonly list loops
     cdef list _log
@@ -53,6 +55,7 @@ cdef class Director:
     cpdef hook_raised(self, Cell cell, object name, object cause)
     cpdef answers(self, Cell cell, bint well, object value, object asker)
     cpdef fails(self, Cell cell, object cause)
+    cdef _require_heed(self, Cell cell, object cause)
     @cython.locals(
         number=cython.ulonglong, sender=cython.ulonglong, mark=cython.ulonglong, log=list, place=Py_ssize_t
     )

@@ -25,13 +25,15 @@ from greenroom._core.slip import Slip
 from greenroom._core.stepping import Wait
 from greenroom._core.timers import Timer
 from greenroom._core.virtualclock import VirtualClock
-from greenroom.errors import SimulationRefused
+from greenroom.errors import InjectedFault, SimulationRefused
 
 __all__ = ["Director", "directing", "director_here"]
 
 PRIME = 0x9E3779B97F4A7C15
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _DEEPEST = 3
+_A_FEW = 8
+"""Exceptions that are kept for whoever runs the simulation: they hold what their frames do, and one is enough."""
 _BLANK = (None,) * ENTRIES
 
 directing: dict[int, Director] = {}
@@ -56,6 +58,7 @@ class Director:
         "_place",
         "choices",
         "clock",
+        "fatal",
         "faults",
         "fingerprint",
         "interrupt",
@@ -69,6 +72,7 @@ class Director:
         "schedule",
         "seed",
         "step",
+        "unheeded",
         "visited",
     )
 
@@ -93,6 +97,9 @@ class Director:
         self._chosen: Cell | None = None
         # What was tried in an actor that a simulation refuses, for whoever supervises it makes it go unseen.
         self.refused: SimulationRefused | None = None
+        # The same of exceptions of these kinds that no asker has been told, each with the name of its actor.
+        self.fatal: tuple[type[BaseException], ...] = ()
+        self.unheeded: list[tuple[BaseException, str]] = []
         # The same of somebody's Ctrl-C, which a simulated system takes for its own end.
         self.interrupt: KeyboardInterrupt | None = None
         # How many events are kept.
@@ -190,12 +197,15 @@ class Director:
 
     def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
         """A hook of an actor that ends, or is restarted, has raised; that goes on all the same."""
+        self._require_heed(cell, cause)
         if self.faults is not None:
             self.faults.hook_raised(cell, name, cause)
 
     def answers(self, cell: Cell, well: bool, value: object, asker: object) -> None:
         """A question that was put to `cell` has its end: the reply, or an exception."""
         self.note(ANSWERED if well else REFUSED, cell, value, asker)
+        if not well and self.unheeded:
+            self.unheeded = [one for one in self.unheeded if one[0] is not value]  # it is the asker's now
 
     def fails(self, cell: Cell, cause: BaseException) -> None:
         """An actor let `cause` out."""
@@ -204,6 +214,12 @@ class Director:
             self.refused = cause
         elif isinstance(cause, KeyboardInterrupt):
             self.interrupt = cause
+        self._require_heed(cell, cause)
+
+    def _require_heed(self, cell: Cell, cause: BaseException) -> None:
+        """Keep `cause`, if it is fatal, for whoever runs the simulation."""
+        if isinstance(cause, self.fatal) and not isinstance(cause, InjectedFault) and len(self.unheeded) < _A_FEW:
+            self.unheeded.append((cause, cell.name()))
 
     # -- what happened
 

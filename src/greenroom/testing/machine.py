@@ -23,7 +23,7 @@ from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.faults import Fault, Shutdown, Stop
 from greenroom.testing.simulating.injection import Injector
 from greenroom.testing.simulating.session import Session
-from greenroom.testing.simulating.simulation import Script
+from greenroom.testing.simulating.simulation import Fatal, Script, require_fatal
 from greenroom.testing.simulating.stage import Stage
 from greenroom.testing.strategies import TraceNote, fault_lists, quiet_until_shown, schedules
 from greenroom.testing.tracing.trace import Trace
@@ -82,12 +82,14 @@ class ActorMachine(RuleBasedStateMachine):
     keep: ClassVar[int] = 1000
     """Events that are kept, for the one run that is shown."""
     max_steps: ClassVar[int] = 100_000
+    fatal: ClassVar[Fatal] = AssertionError
+    """What fails a rule when an actor lets it out and no asker is told."""
 
     def __init__(self) -> None:
         super().__init__()
         # Steps from the first on, and what is done at them; `deviate` adds to it while it is being followed.
         self._script: dict[int, tuple[int, int, int]] = {}
-        self._stage = _stage(self._script, self.seed, self.keep, self.max_steps)
+        self._stage = _stage(self._script, self.seed, self.keep, self.max_steps, self.fatal)
         self._injected = False
         # What was being handled already when the machine was made is no failure of its rules.
         self._outer = sys.exc_info()[1]
@@ -176,11 +178,13 @@ class ActorMachine(RuleBasedStateMachine):
             note(TraceNote(self.trace))
 
 
-def _stage(script: dict[int, tuple[int, int, int]], seed: int, keep: int, max_steps: int) -> Stage:
+def _stage(script: dict[int, tuple[int, int, int]], seed: int, keep: int, max_steps: int, fatal: Fatal) -> Stage:
     """As `Simulation` has one, but for the script, which goes on being written."""
     dice = Dice(seed)
     dice.draw()
-    return Stage(Director(Scripted(script), VirtualClock(), dice.draw(), keep, max_steps), seed)
+    director = Director(Scripted(script), VirtualClock(), dice.draw(), keep, max_steps)
+    director.fatal = require_fatal(fatal)
+    return Stage(director, seed)
 
 
 def _from(fault: Fault, step: int) -> Fault:

@@ -12,7 +12,7 @@ from greenroom.testing.exploring.exploration import describe
 from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.exploring.trial import Check, Trial
 from greenroom.testing.faults import Fault
-from greenroom.testing.simulating.simulation import Script
+from greenroom.testing.simulating.simulation import Fatal, Script
 
 __all__ = ["Simulations"]
 
@@ -35,6 +35,7 @@ class Simulations:
         faults: Iterable[Fault] = (),
         config: SystemConfig | None = None,
         max_steps: int = 1_000_000,
+        fatal: Fatal = AssertionError,
     ) -> T:
         """Run `program(system)` at each seed, as `explore` does; what it returned at the last.
 
@@ -42,7 +43,7 @@ class Simulations:
         Greenroom logs is kept from the root's handlers at all seeds but the last.
         """
         __tracebackhide__ = True
-        trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
+        trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal)
         for seed in self.seeds:
             simulation = trial.simulation(seed, 0)
             with nullcontext() if seed == self.seeds[-1] else quiet():

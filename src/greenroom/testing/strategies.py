@@ -27,7 +27,7 @@ from greenroom.errors import ConfigError
 from greenroom.system.config import SystemConfig
 from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.faults import Fault, Stop
-from greenroom.testing.simulating.simulation import Program, Simulation
+from greenroom.testing.simulating.simulation import Fatal, Program, Simulation
 from greenroom.testing.tracing.trace import Trace
 
 __all__ = ["TraceNote", "fault_lists", "quiet_until_shown", "schedules", "simulations"]
@@ -132,6 +132,7 @@ def simulations(
     steps: int = 512,
     deviations: int = 48,
     max_steps: int = 1_000_000,
+    fatal: Fatal = AssertionError,
 ) -> SearchStrategy[Simulation]:
     """Simulations of `SystemConfig` `config`, each with a seed, a schedule and some of these faults.
 
@@ -145,6 +146,7 @@ def simulations(
         faults=fault_lists(*faults),
         config=st.just(config),
         max_steps=st.just(max_steps),
+        fatal=st.just(fatal),
     )
 
 

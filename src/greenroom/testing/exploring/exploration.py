@@ -15,7 +15,7 @@ from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.exploring.shrinking import Shrunk, shrink
 from greenroom.testing.exploring.trial import Check, Trial
 from greenroom.testing.faults import Fault
-from greenroom.testing.simulating.simulation import Program, Script
+from greenroom.testing.simulating.simulation import Fatal, Program, Script, require_fatal, shown_fatal
 from greenroom.testing.tracing.trace import Trace
 
 __all__ = ["Failure", "Report", "describe", "explore"]
@@ -92,6 +92,7 @@ def explore(
     config: SystemConfig | None = None,
     first_seed: int = 0,
     max_steps: int = 1_000_000,
+    fatal: Fatal = AssertionError,
     workers: int | None = None,
     shrinks: bool = True,
     patience: float = 60.0,
@@ -99,11 +100,11 @@ def explore(
 ) -> Report:
     """Run `program(system)` at `runs` seeds and stop at the first that fails; the report.
 
-    A run fails when the program raises, when its ledger does not balance, or when `check` of what it returned raises or
-    returns False. The failing run of the lowest seed is then simplified and described, on `output` too (a file; None
-    for nowhere). There it also says how far it is. `workers` processes share the work, as many as there are cores
-    unless given (0 for this process alone); one that comes to no end for `patience` seconds is ended, and its seed has
-    failed.
+    A run fails when the program raises, when an actor lets out an exception that is `fatal` and no asker is told, when
+    its ledger does not balance, or when `check` of what it returned raises or returns False. The failing run of the
+    lowest seed is then simplified and described, on `output` too (a file; None for nowhere). There it also says how far
+    it is. `workers` processes share the work, as many as there are cores unless given (0 for this process alone); one
+    that comes to no end for `patience` seconds is ended, and its seed has failed.
     """
     _require("runs", runs, 1)
     _require("first_seed", first_seed, 0)
@@ -113,7 +114,7 @@ def explore(
     stream = sys.stderr if output == "stderr" else output
     if stream is not None and not hasattr(stream, "write"):
         raise ConfigError("output", output, "must be a file to write to, or None")
-    trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps)
+    trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal)
     began = time.monotonic()
     crew = Crew(trial, range(first_seed, first_seed + runs), workers, patience, stream)
     failure = None
@@ -171,6 +172,8 @@ def _call(trial: Trial) -> str:
     said = "" if trial.schedule == "random" else f", schedule={trial.schedule!r}"
     said += f", faults={list(trial.faults)!r}" if trial.faults else ""
     said += "" if trial.config is None else ", config=config"
+    kinds = require_fatal(trial.fatal)
+    said += "" if kinds == (AssertionError,) else f", fatal={shown_fatal(kinds)}"
     return said + ("" if trial.max_steps == _USUAL_STEPS else f", max_steps={trial.max_steps}")
 
 

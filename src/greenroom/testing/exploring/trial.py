@@ -11,6 +11,7 @@ from greenroom.system.config import SystemConfig
 from greenroom.testing.checks.ledgers import assert_ledger_balanced
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulating.simulation import (
+    Fatal,
     NotAProgram,
     Program,
     Script,
@@ -41,6 +42,7 @@ class Trial:
         faults: Iterable[Fault] = (),
         config: SystemConfig | None = None,
         max_steps: int = 1_000_000,
+        fatal: Fatal = AssertionError,
     ) -> None:
         require_program(program)
         _require_check(check)
@@ -51,6 +53,7 @@ class Trial:
         self.faults = require_faults(faults)
         self.config = config
         self.max_steps = max_steps
+        self.fatal = fatal
         # What the program returned, when it last ended well.
         self.result: Any = None
         self.simulation(0, 0)  # so that a bad argument is an error here, and not a failure of every seed
@@ -71,6 +74,7 @@ class Trial:
             config=self.config,
             keep=keep,
             max_steps=self.max_steps if max_steps is None else max_steps,
+            fatal=self.fatal,
         )
 
     def error_of(self, simulation: Simulation) -> BaseException | None:

@@ -31,6 +31,9 @@ Program = Callable[[ActorSystem], Coroutine[Any, Any, T]]
 Script = Mapping[int, tuple[int, int, int]]
 """A schedule as what it does otherwise than first come first served: at a step, who, for how long, and a pause."""
 
+Fatal = type[BaseException] | tuple[type[BaseException], ...]
+"""One kind of exception or several, as `isinstance` takes them."""
+
 SCHEDULES = ("random", "pct", "fifo")
 _DEPTH = 3
 """How many things must happen in one order for the bugs that `pct` looks for."""
@@ -60,6 +63,9 @@ class Simulation:
     moments: finds rare orders sooner), `"fifo"` (what the real loop does), or a `Script`. `faults` are those of
     `greenroom.testing.faults`. `config` is the system's; its clock and seed are the simulation's, unless it has its
     own. `keep` is how many events the trace has: the last ones, if there are more.
+
+    What an actor raises is for its supervision to deal with, but for exceptions that are `fatal`, and an `assert` that
+    does not hold is: they are raised here in the end, unless an asker has been told.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class Simulation:
         config: SystemConfig | None = None,
         keep: int = 10_000,
         max_steps: int = 1_000_000,
+        fatal: Fatal = AssertionError,
     ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise ConfigError("seed", seed, "must be a whole number")
@@ -83,6 +90,7 @@ class Simulation:
         self.config = SystemConfig() if config is None else config
         self.keep = keep
         self.max_steps = max_steps
+        self.fatal = require_fatal(fatal)
         # What the last run did.
         self.system: ActorSystem | None = None
         self._director: Director | None = None
@@ -95,6 +103,8 @@ class Simulation:
             parts.append(f"schedule={self.schedule!r}")
         if self.faults:
             parts.append(f"faults={list(self.faults)!r}")
+        if self.fatal != (AssertionError,):
+            parts.append(f"fatal={shown_fatal(self.fatal)}")
         return f"Simulation({', '.join(parts)})"
 
     def run(self, program: Program[T]) -> T:
@@ -125,6 +135,7 @@ class Simulation:
         dice = Dice(self.seed)
         schedule = _schedule_of(self.schedule, dice.draw())
         director = Director(schedule, VirtualClock(), dice.draw(), self.keep, self.max_steps)
+        director.fatal = self.fatal
         if self.faults:
             director.faults = Injector(self.faults, dice.fork(), director)
         if self._records_choices:
@@ -217,6 +228,19 @@ def require_faults(declared: object) -> tuple[Fault, ...]:
         if all(isinstance(fault, Fault) for fault in given):
             return given
     raise ConfigError("faults", declared, "must be a list of faults, such as `faults.crash(...)`")
+
+
+def require_fatal(declared: Any) -> tuple[type[BaseException], ...]:
+    kinds: tuple[Any, ...] = declared if isinstance(declared, tuple) else (declared,)
+    if all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        return kinds
+    raise ConfigError("fatal", declared, "must be a kind of exception, or a tuple of several")
+
+
+def shown_fatal(kinds: tuple[type[BaseException], ...]) -> str:
+    """As an argument."""
+    names = [kind.__qualname__ for kind in kinds]
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 def _require_number(name: str, value: object, least: int) -> None:

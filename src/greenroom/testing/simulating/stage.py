@@ -72,16 +72,29 @@ class Stage:
                 result = self._loop.run_until_complete(task)
                 if self._loop.internal_error is not None:
                     raise self._loop.internal_error
-                refused, self.director.refused = self.director.refused, None
-                if refused is not None:  # told once: a session may go on, or be closed
-                    raise refused
+                unheeded = self._unheeded()
+                if unheeded is not None:
+                    raise unheeded
                 return result
             except SimulationStuck:
                 end: Exception = SimulationStuck(self._who_waits())
             except SimulationEndless:
                 end = SimulationEndless(self.director.max_steps, self._who_ran())
+            unheeded = self._unheeded()  # before others are let out, by what is broken off
             self._wind_up()
-        raise end
+        raise end from unheeded
+
+    def _unheeded(self) -> BaseException | None:
+        """What an actor has let out and nobody was told; once, for a session may go on, or be closed."""
+        director = self.director
+        refused, director.refused = director.refused, None
+        unheeded, director.unheeded = director.unheeded, []
+        if refused is not None:
+            return refused
+        for cause, actor in unheeded:
+            cause.add_note(f"It was {actor} that let it out, and no asker was told: a simulation fails then.")
+            return cause
+        return None
 
     def close(self) -> None:
         """Break off what is left, and give everything back. Raises if a task does not let itself be broken off."""
