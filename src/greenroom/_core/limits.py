@@ -11,36 +11,53 @@ greenroom.errors.ConfigError: max_tick_time=-1: must be a positive number of sec
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
 
 from greenroom.errors import ConfigError
+from greenroom.records import Record
 
 __all__ = ["Limits"]
 
 _LARGEST = (1 << 31) - 1
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Record):
     """Each limit is enforced with an error of its own; the budgets bound a tick and the visits in it."""
 
-    max_actors: int = 1_000_000
-    max_msgs_per_actor: int = 64
-    """Messages one visit to an actor handles at most."""
-    max_actors_per_tick: int = 1024
-    """Visits one tick makes at most."""
-    max_tick_time: float = 0.002
-    """Seconds after which a tick hands the thread back, once the message in hand is done."""
-    max_timers: int = 10_000_000
-    max_io_watches: int = 1024
+    __slots__ = (  # noqa: RUF023 - in the order of the arguments
+        "max_actors",
+        "max_msgs_per_actor",
+        "max_actors_per_tick",
+        "max_tick_time",
+        "max_timers",
+        "max_io_watches",
+    )
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "max_tick_time":
+    max_actors: int
+    max_msgs_per_actor: int
+    """Messages one visit to an actor handles at most."""
+    max_actors_per_tick: int
+    """Visits one tick makes at most."""
+    max_tick_time: float
+    """Seconds after which a tick hands the thread back, once the message in hand is done."""
+    max_timers: int
+    max_io_watches: int
+
+    def __init__(
+        self,
+        max_actors: int = 1_000_000,
+        max_msgs_per_actor: int = 64,
+        max_actors_per_tick: int = 1024,
+        max_tick_time: float = 0.002,
+        max_timers: int = 10_000_000,
+        max_io_watches: int = 1024,
+    ) -> None:
+        self._set(max_actors, max_msgs_per_actor, max_actors_per_tick, max_tick_time, max_timers, max_io_watches)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if name == "max_tick_time":
                 if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                    raise ConfigError(field.name, value, "must be a positive number of seconds")
+                    raise ConfigError(name, value, "must be a positive number of seconds")
             elif isinstance(value, bool) or not isinstance(value, int):
-                raise ConfigError(field.name, value, "must be a whole number")
+                raise ConfigError(name, value, "must be a whole number")
             elif not 1 <= value <= _LARGEST:
-                raise ConfigError(field.name, value, f"must be at least 1 and at most {_LARGEST}")
+                raise ConfigError(name, value, f"must be at least 1 and at most {_LARGEST}")
