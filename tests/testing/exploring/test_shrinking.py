@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import sys
@@ -164,6 +165,20 @@ def test_it_is_as_simple_without_other_processes() -> None:
     assert apart is not None
     assert (alone.script, alone.faults, alone.runs) == (apart.script, apart.faults, apart.runs)
     assert alone.trace.digest == apart.trace.digest
+
+
+def test_it_works_while_a_loop_runs_in_this_thread() -> None:
+    async def main() -> None:
+        async with ActorSystem("real") as system:
+            log: list[str] = []
+            real = system.spawn(Note, log)
+            shortest = find(b_after_a).shortest
+            assert shortest is not None
+            assert len(shortest.script) == 1
+            await real.ask("goes on")
+            assert log == ["goes on"]
+
+    asyncio.run(main())
 
 
 def test_a_terminal_is_shown_how_far_it_is_and_is_left_clean() -> None:
