@@ -137,6 +137,35 @@ def test_an_end_while_a_hook_of_a_restart_is_suspended_ends_the_actor(play: Play
     play(program, clock=clock, history=True)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [["restart"], ["stop"], ["restart", "stop"], ["stop", "restart"], ["restart", "restart", "stop"]],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("hook", LEAVING)
+def test_a_kill_overtakes_what_was_asked_for_before_it(play: Play, hook: str, asked: list[str]) -> None:
+    # case 57, M2
+    book = Book()
+
+    async def program(system: ActorSystem) -> None:
+        gate = Gate()
+        book.acts[hook] = gate.wait
+        ref = system.spawn(AsyncPhoenix, book)
+        await ref.started()
+        ref.restart()
+        await gate.entered.wait()
+        for order in asked:
+            getattr(ref, order)()
+        ref.kill()
+        assert (await ended(system, ref)).kind is ExitKind.KILLED
+        assert book.lives == 1
+        assert "pre_stop 1" not in book.log
+        assert book.log.count("post_stop 1") == 1
+        assert_legal(ref.history, killed=True)
+
+    play(program, history=True)
+
+
 @pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
 @every_end
 @pytest.mark.parametrize("hook", [*LEAVING, *COMING[1:]])

@@ -385,6 +385,8 @@ class Lifecycle:
             more = body.extra()
             if more.phase != ending.CLOSING:
                 more.ending = KILLED
+            if cell.orders is not None:
+                self._overtake(cell)
             cell.order(self._kill_order)
         else:
             cell.order(self._stop_order if reason is NORMAL else self._shutdown_order)
@@ -393,6 +395,12 @@ class Lifecycle:
                 self.set_deadline(cell, body)
             else:
                 forcing.cancel_handler(self, cell, body.extra())
+
+    def _overtake(self, cell: Cell) -> None:
+        """It is killed: it does not come to the stops, and the restarts, that were asked for before."""
+        ends = (self._stop_order, self._shutdown_order)
+        waiting = cell.waiting_orders()
+        cell.withdraw(tuple(one for one in waiting if one in ends or (isinstance(one, Leave) and one.at_once)))
 
     def request_failure(self, cell: Cell, cause: BaseException, child: Any = None) -> None:
         """Let an actor fail, after the message in hand; because `child` escalated, if one did. From any thread."""
