@@ -23,6 +23,9 @@ OF_A_CASE = 200
 OF_A_TEST = 20
 """At least, however many tests a case has; but a test of no case has a few."""
 FEW = 2
+USUAL_STEPS = 1_000_000
+ENDURING_STEPS = 100_000_000
+"""What a simulation may take to come to its end."""
 MANY_STEPS = 3000
 """A test that takes as many steps is about numbers, not about orders: a few seeds will do."""
 
@@ -72,10 +75,11 @@ def run_at_seeds(item: Any, play: Any, test: Callable[..., object]) -> None:
     """Run `test` at each seed of `item`, or at the one that the command line names."""
     arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
     fifo = item.get_closest_marker("fifo") is not None
+    max_steps = ENDURING_STEPS if item.get_closest_marker("slow") else USUAL_STEPS
     replayed = item.config.getoption("--greenroom-seed")
     for seed in item.seeds if replayed is None else (replayed,):
         schedule = "fifo" if fifo else "pct" if seed % 4 == 3 else "random"
-        play.simulation = simulation = Simulation(seed, schedule=schedule, keep=0)
+        play.simulation = simulation = Simulation(seed, schedule=schedule, keep=0, max_steps=max_steps)
         play.raised = []
         if "caplog" in item.funcargs:
             item.funcargs["caplog"].clear()
