@@ -1,10 +1,9 @@
 """Runs the Python code blocks of README.md and docs/ as tests: an example that stops working fails the build."""
 
-from contextlib import suppress
 from unittest import SkipTest
 
 import pytest
-from sybil import Sybil
+from sybil import Example, Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
@@ -13,8 +12,8 @@ pytest_collect_file = Sybil(
     pattern="*.md",
 ).pytest()
 
-_run: set[tuple[str, int]] = set()
-"""The blocks that this process has run, by their place."""
+_outcomes: dict[tuple[str, int], BaseException | None] = {}
+"""What came of the blocks that this process has run, by their place."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -23,9 +22,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         return
     block = item.example
     for above in block.document.examples():
-        place = (str(above.path), above.start)
-        if above.start < block.start and place not in _run:
-            _run.add(place)
-            with suppress(SkipTest):
-                above.evaluate()
-    _run.add((str(block.path), block.start))
+        if above.start < block.start:
+            outcome = _outcome(above)
+            if outcome is not None and not isinstance(outcome, SkipTest):
+                pytest.fail(f"it builds on the block of line {above.line}, which fails: {outcome!r}", pytrace=False)
+    item.runtest = lambda: _run(block)  # type: ignore[method-assign]
+
+
+def _run(block: Example) -> None:
+    outcome = _outcome(block)
+    if outcome is not None:
+        raise outcome
+
+
+def _outcome(block: Example) -> BaseException | None:
+    place = (str(block.path), block.start)
+    if place not in _outcomes:
+        try:
+            block.evaluate()
+        except Exception as exc:
+            _outcomes[place] = exc
+        else:
+            _outcomes[place] = None
+    return _outcomes[place]
