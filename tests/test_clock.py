@@ -198,15 +198,16 @@ def test_a_step_says_whether_a_deadline_was_due() -> None:
     assert (clock.step(9.0), clock.now()) == (False, 9.0)
 
 
-@pytest.mark.parametrize(("part", "times"), [(0.1, 10), (0.1, 3), (0.7, 10), (1 / 3, 3), (1e-3, 1000)])
-def test_the_parts_of_a_time_add_up_to_it(part: float, times: int) -> None:
-    clock, journal = clock_and_journal()
-    Line(clock, "line", journal).at(whole := round(part * times, 9))
+@pytest.mark.parametrize("start", [0.0, 1.0, 1e7, 1.7e9])
+@pytest.mark.parametrize(("part", "times"), [(0.1, 10), (0.1, 3), (0.7, 10), (1 / 3, 3), (0.01, 100)])
+def test_the_parts_of_a_time_add_up_to_it(start: float, part: float, times: int) -> None:
+    clock, journal = clock_and_journal(start)
+    Line(clock, "line", journal).at(whole := start + round(part * times, 9))
     advance(clock, *[part] * (times - 1))
     assert journal == []
     advance(clock, part)
     assert journal == [("line", whole, whole)]
-    assert clock.now() == pytest.approx(whole, abs=1e-9)
+    assert clock.now() == pytest.approx(whole, abs=1e-9, rel=1e-14)
 
 
 def test_a_microsecond_short_of_a_deadline_is_short_of_it() -> None:

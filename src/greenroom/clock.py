@@ -29,8 +29,8 @@ __all__ = ["Clock", "ManualClock", "MonotonicClock", "Random", "Timeline"]
 
 _TURNS = 5
 """Turns of asyncio that a `ManualClock` waits before it moves on."""
-NANOSECOND = 1e-9
-"""What sums of fractions may be off by, and nobody's timers tell apart: asyncio counts it as no time, too."""
+_NANOSECOND = 1e-9
+_PARTS = 64
 
 
 class Clock(Protocol):
@@ -127,7 +127,7 @@ class ManualClock:
                 while self.step(until):
                     await self._idle()
                 await self._idle()
-                while (due := self._next_deadline()) <= until + NANOSECOND:
+                while (due := self._next_deadline()) <= until + slack(until):
                     self.step(due)
                     await self._idle()
         except TimeoutError:
@@ -180,6 +180,14 @@ class Random(random.Random):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.seed_used,), self.getstate()
+
+
+def slack(moment: float) -> float:
+    """How much later something may be due and still count as due at `moment`: what a sum of fractions may be off by.
+
+    A nanosecond, which asyncio counts as no time either; on a clock that is far on, what its floats cannot tell apart.
+    """
+    return max(_NANOSECOND, _PARTS * math.ulp(moment))
 
 
 def _require_delay(what: str, value: object) -> float:

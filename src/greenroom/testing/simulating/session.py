@@ -10,8 +10,8 @@ from typing import Self, TypeVar
 
 from greenroom._core.timers import LONGEST_DELAY
 from greenroom.actor.timing import require_number
-from greenroom.clock import NANOSECOND
-from greenroom.errors import InvalidDelay, SimulationStuck
+from greenroom.clock import slack
+from greenroom.errors import InvalidDelay, SimulationRefused, SimulationStuck
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.checks.ledgers import assert_ledger_balanced
@@ -58,7 +58,10 @@ class Session:
             finally:
                 self.close()
         else:
-            with suppress(SimulationStuck):  # what went wrong before is what should be seen
+            # What went wrong before is what should be seen.
+            director = self._stage.director
+            director.fatal, director.unheeded = (), []
+            with suppress(SimulationStuck, SimulationRefused):
                 self.close()
 
     @property
@@ -95,11 +98,13 @@ class Session:
         """What `advance` does, inside `run`."""
         await self.come_to_rest()
         moment = self.now + seconds
-        latest = moment + NANOSECOND
-        while self.now < moment <= latest:
+        latest = moment + slack(moment)
+        while True:
             await self._reach(moment)
             await self.come_to_rest()
             moment = self._stage.next_moment
+            if not self.now < moment <= latest:
+                return
 
     async def come_to_rest(self) -> None:
         """Return when nobody can go on, asyncio's own callbacks included, without time passing."""
