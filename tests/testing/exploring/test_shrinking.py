@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import multiprocessing
 import os
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -152,10 +154,34 @@ def unless_in_order(act: Callable[[], None]) -> Callable[[ActorSystem], Coroutin
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="one process does it all here")
 @pytest.mark.parametrize("act", [spin, lambda: os._exit(3), sys.exit, interrupt], ids=["spin", "_exit", "exit", "^C"])
 def test_a_simplified_run_that_is_lost_is_left_out_and_the_others_go_on(act: Callable[[], None]) -> None:
-    failure = find(unless_in_order(act), workers=2)
+    failure = find(unless_in_order(act), workers=2, patience=1.0)
     assert failure.shortest is not None
     assert len(failure.shortest.script) == 1
     assert str(failure.shortest.error) == "b was first"
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="one process does it all here")
+def test_an_interrupt_while_it_simplifies_is_somebodys_who_wants_to_end_it() -> None:
+    reading, writing = os.pipe()
+
+    def interrupt() -> None:
+        os.read(reading, 1)
+        _thread.interrupt_main()
+
+    def hold() -> None:
+        os.write(writing, b"x")
+        spin()
+
+    waiting = threading.Thread(target=interrupt)
+    waiting.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            find(unless_in_order(hold), workers=2)
+    finally:
+        waiting.join()
+        os.close(reading)
+        os.close(writing)
     assert multiprocessing.active_children() == []
 
 

@@ -30,7 +30,14 @@ class RunHung(TimeoutError):
 
 
 class NotRepeated(RuntimeError):
-    """A run failed in a worker, and not again."""
+    """A run failed in a worker, and not again. `by_interrupt` says that it raised KeyboardInterrupt there."""
+
+    def __init__(self, seed: int, by_interrupt: bool) -> None:
+        super().__init__(
+            f"seed {seed} failed in a worker and not again: the program depends on more than the seed, on what it keeps"
+            " between its runs (a module's variable, say; make that afresh inside `program`) or on the order of a set"
+        )
+        self.by_interrupt = by_interrupt
 
 
 class Crew:
@@ -69,26 +76,24 @@ class Crew:
         # one that is ended while it holds it. The last is ours, for those that were lost.
         counts = Forks.context().RawArray("q", self._workers)
         failed = Forks.context().RawArray("q", [len(seeds)] * (self._workers + 1))
-        with Forks(lambda number: self._work_in_turn(number, counts, failed), self._workers) as crew:
+        interrupted = Forks.context().RawArray("b", self._workers)
+        with Forks(lambda number: self._work_in_turn(number, counts, failed, interrupted), self._workers) as crew:
             lost = self._wait(crew, counts, failed)
         self.done = sum(counts)
         lowest = min(failed)
         if lowest == len(seeds):
             return None
-        return seeds[lowest], lost.get(lowest) or NotRepeated(
-            f"seed {seeds[lowest]} failed in a worker and not again: the program depends on more than the seed, on what"
-            " it keeps between its runs (a module's variable, say; make that afresh inside `program`) or on the order"
-            " of a set"
-        )
+        return seeds[lowest], lost.get(lowest) or NotRepeated(seeds[lowest], bool(interrupted[lowest % self._workers]))
 
-    def _work_in_turn(self, number: int, counts: Any, failed: Any) -> None:
+    def _work_in_turn(self, number: int, counts: Any, failed: Any, interrupted: Any) -> None:
         """What a worker does: every so-manieth seed, as long as none below has failed."""
         position = number
         while position < min(failed):
             try:
                 is_well = self._trial.error_of(self._trial.simulation(self._seeds[position], 0)) is None
-            except BaseException:  # the program's own Ctrl-C, or its wish to exit
+            except BaseException as exc:  # the program's own Ctrl-C, or its wish to exit
                 is_well = False
+                interrupted[number] = isinstance(exc, KeyboardInterrupt)
             if not is_well:
                 failed[number] = position
             counts[number] += 1

@@ -6,6 +6,7 @@ One of them may never end, or end the process: where there can be another proces
 from __future__ import annotations
 
 import time
+from math import inf
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
@@ -28,7 +29,7 @@ _A_FEW = 1000
 class Examiner:
     """Runs the failing seed with other choices and fewer faults."""
 
-    def __init__(self, trial: Trial, seed: int, wanted: BaseException) -> None:
+    def __init__(self, trial: Trial, seed: int, wanted: BaseException, patience: float) -> None:
         self._trial = trial
         self._seed = seed
         self._wanted = wanted
@@ -39,7 +40,7 @@ class Examiner:
         self.choices: Choices = simulation.choices
         self.faults = simulation.drawn_faults
         """Those of the failing run, each with its own seed."""
-        self.patience = max(_AT_LEAST, _AS_LONG * (time.monotonic() - began))
+        self._patience = min(patience, max(_AT_LEAST, _AS_LONG * (time.monotonic() - began)))
         # One that takes many more steps than the failing run does not fail as that did.
         self._max_steps = min(trial.max_steps, _LONGER * simulation.trace.steps + _A_FEW)
 
@@ -51,8 +52,8 @@ class Examiner:
     ) -> None:
         self.close()
 
-    def fails(self, choices: Choices, faults: tuple[Fault, ...]) -> bool:
-        """Whether the seed fails in the same way with these `choices`, and `faults` of its own."""
+    def fails(self, choices: Choices, faults: tuple[Fault, ...], seconds: float) -> bool:
+        """Whether the seed fails in the same way with these `choices`, and `faults` of its own, in that time."""
         simulation = self._trial.simulation(self._seed, 0, choices, faults, self._max_steps)
         return is_alike(self._trial.error_of(simulation), self._wanted)
 
@@ -63,19 +64,19 @@ class Examiner:
 class ExaminerApart(Examiner):
     """Does it in another process, and in a new one if that is lost: a run that comes to no end does not fail alike."""
 
-    def __init__(self, trial: Trial, seed: int, wanted: BaseException) -> None:
-        super().__init__(trial, seed, wanted)
+    def __init__(self, trial: Trial, seed: int, wanted: BaseException, patience: float) -> None:
+        super().__init__(trial, seed, wanted, patience)
         self._forks: Forks | None = None
         self._line: Connection | None = None
 
-    def fails(self, choices: Choices, faults: tuple[Fault, ...]) -> bool:
-        """Whether the seed fails in the same way with these `choices`, and `faults` of its own."""
+    def fails(self, choices: Choices, faults: tuple[Fault, ...], seconds: float) -> bool:
+        """Whether the seed fails in the same way with these `choices`, and `faults` of its own, in that time."""
         line = self._line or self._begin()
         wanted = {id(fault) for fault in faults}
         try:
             # The faults by their numbers: they may hold what cannot be sent.
             line.send((choices, [number for number, fault in enumerate(self.faults) if id(fault) in wanted]))
-            if line.poll(self.patience):
+            if line.poll(min(self._patience, seconds)):
                 answer: bool = line.recv()
                 return answer
         except (EOFError, OSError):
@@ -106,7 +107,7 @@ class ExaminerApart(Examiner):
         while True:
             choices, numbers = line.recv()
             try:
-                answer = super().fails(choices, tuple(self.faults[number] for number in numbers))
+                answer = super().fails(choices, tuple(self.faults[number] for number in numbers), inf)
             except BaseException:  # the program's own Ctrl-C, or its wish to exit
                 answer = False
             line.send(answer)

@@ -43,7 +43,10 @@ class Failure:
         return f"<Failure at seed {self.seed}: {in_words(self.error)}>"
 
     def __str__(self) -> str:
-        lines = [f"Failed at seed {self.seed}: {in_words(self.error)}", ""]
+        lines = [f"Failed at seed {self.seed}: {in_words(self.error)}"]
+        if self.error.__cause__ is not None:
+            lines += [f"because of {in_words(self.error.__cause__)}"]
+        lines += [""]
         trace = self.trace
         if self.shortest is not None:
             trace = self.shortest.trace
@@ -122,22 +125,11 @@ def explore(
         found = crew.work()
         if found is not None:
             seed, error = found
-            failure = _described(trial, seed, error, shrinks, workers != 0, stream)
+            failure = describe(trial, seed, error, shrinks, apart=workers != 0, patience=patience, output=stream)
     report = Report(crew.done, time.monotonic() - began, failure, _call(trial))
     if failure is not None and stream is not None:
         print(report, file=stream, flush=True)
     return report
-
-
-def _described(
-    trial: Trial, seed: int, told: BaseException, shrinks: bool, apart: bool, output: TextIO | None
-) -> Failure:
-    try:
-        return describe(trial, seed, told, shrinks, apart=apart, output=output)
-    except KeyboardInterrupt as interrupt:
-        if not isinstance(told, NotRepeated):
-            raise
-        return Failure(seed, interrupt, Trace.empty(), None)  # the program's own: workers know no other
 
 
 def describe(
@@ -147,6 +139,7 @@ def describe(
     shrinks: bool = True,
     *,
     apart: bool = True,
+    patience: float = 60.0,
     output: TextIO | None = None,
 ) -> Failure:
     """Run a failing seed again, with everything written down, and simplify it."""
@@ -158,12 +151,17 @@ def describe(
         trial.error_of(simulation)
         return Failure(seed, told, simulation.trace, None)
     simulation = trial.simulation(seed, _KEEP)
-    error = trial.error_of(simulation)
+    try:
+        error = trial.error_of(simulation)
+    except KeyboardInterrupt as interrupt:
+        if isinstance(told, NotRepeated) and told.by_interrupt:
+            return Failure(seed, interrupt, Trace.empty(), None)  # the program's own: workers know no other
+        raise
     if error is None:
         return Failure(seed, told, simulation.trace, None)
     if isinstance(error, SimulationEndless) or not isinstance(error, Exception):
         return Failure(seed, error, simulation.trace, None)
-    shortest = shrink(trial, seed, error, apart=apart, output=output) if shrinks else None
+    shortest = shrink(trial, seed, error, apart=apart, output=output, patience=patience) if shrinks else None
     return Failure(seed, error, simulation.trace, shortest)
 
 

@@ -12,7 +12,8 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
@@ -31,7 +32,7 @@ class Forks:
     def __init__(self, work: Callable[[int], None], size: int) -> None:
         self._work = work
         # Nothing is ever written: whoever reads it learns that this process is gone.
-        self._alive, self._held = os.pipe()
+        self._alive, self._held = self._ends = [*os.pipe()]
         self.processes: list[Any] = []
         try:
             with warnings.catch_warnings():
@@ -39,8 +40,9 @@ class Forks:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 for number in range(size):
                     process = self.context().Process(target=self._run, args=(number,), daemon=True)
-                    process.start()
-                    self.processes.append(process)
+                    with _later():
+                        process.start()
+                        self.processes.append(process)
         except BaseException:
             self.end()
             raise
@@ -66,21 +68,33 @@ class Forks:
 
     def end(self) -> None:
         """End them all, whatever they are at."""
-        for process in self.processes:
+        while self.processes:
+            process = self.processes[-1]
             if process.is_alive():
                 process.kill()
             process.join()
             process.close()
-        self.processes.clear()
-        os.close(self._alive)
-        os.close(self._held)
+            self.processes.pop()
+        while self._ends:
+            os.close(self._ends.pop())
 
     def _run(self, number: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C ends us all
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
         os.close(self._held)
         threading.Thread(target=_end_with, args=(self._alive,), daemon=True).start()
         gc.freeze()
         self._work(number)
+
+
+@contextmanager
+def _later() -> Iterator[None]:
+    """Have Ctrl-C wait: in the middle of a fork, nobody would know of the new process, or hear of the interrupt."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with(alive: int) -> None:

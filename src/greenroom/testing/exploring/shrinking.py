@@ -77,6 +77,7 @@ def shrink(
     *,
     apart: bool = True,
     output: TextIO | None = None,
+    patience: float = 60.0,
     max_runs: int = 1000,
     seconds: float = 20.0,
 ) -> Shrunk:
@@ -87,7 +88,7 @@ def shrink(
     """
     status = StatusLine(output)
     kind = ExaminerApart if apart and may_fork() else Examiner
-    with kind(trial, seed, error) as examiner:
+    with kind(trial, seed, error, patience) as examiner:
         try:
             return _Shrinking(trial, seed, error, examiner, status, max_runs, seconds).run()
         finally:
@@ -139,14 +140,15 @@ class _Shrinking:
         return Shrunk(self._seed, script, self._faults, error, simulation.trace, self._runs, actors)
 
     def _fails(self, choices: Choices, faults: tuple[Fault, ...]) -> bool:
-        if self._left <= 0 or time.monotonic() > self._until:
+        seconds = self._until - time.monotonic()
+        if self._left <= 0 or seconds <= 0.0:
             return False
         self._left -= 1
         self._runs += 1
         self._status.show(
             f"seed {self._seed} fails; simplifying it, run {self._runs}: {len(self._choices)} deviations left"
         )
-        return self._examiner.fails(choices, faults)
+        return self._examiner.fails(choices, faults, seconds)
 
     def _take(self, choices: Choices) -> bool:
         """Go on with `choices` if they fail too."""
