@@ -13,6 +13,7 @@ capacity=0: must be at least 1
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, ClassVar
 
 __all__ = [
@@ -90,6 +91,13 @@ def in_words(cause: BaseException) -> str:
     except Exception:
         text = "(its text cannot be shown)"
     return f"{type(cause).__name__}: {text}" if text else type(cause).__name__
+
+
+def add_note(cause: BaseException, note: str) -> None:
+    """Say more about `cause`, once: the same exception may come by again. Not every exception lets itself be noted."""
+    with suppress(Exception):
+        if note not in getattr(cause, "__notes__", ()):
+            cause.add_note(note)
 
 
 class GreenroomError(Exception):

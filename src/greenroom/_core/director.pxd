@@ -9,7 +9,7 @@ from greenroom._core.stepping cimport Wait
 from greenroom._core.timers cimport Timer
 from greenroom._core.virtualclock cimport VirtualClock
 
-cdef int FAILED, TOLD, ASKED, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST, _A_FEW
+cdef int FAILED, TOLD, ASKED, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST, _A_FEW, _MANY
 cdef unsigned long long PRIME, ALL_BITS
 cdef object crc32
 cdef tuple _BLANK
@@ -31,6 +31,7 @@ cdef class Director:
     cdef public object refused, interrupt
     cdef public tuple fatal
     cdef public list unheeded
+    cdef readonly list injected
     cdef readonly Py_ssize_t keep
     cdef readonly list loops
     cdef list _log
@@ -55,7 +56,10 @@ cdef class Director:
     cpdef hook_raised(self, Cell cell, object name, object cause)
     cpdef answers(self, Cell cell, bint well, object value, object asker)
     cpdef fails(self, Cell cell, object cause)
-    cdef _require_heed(self, Cell cell, object cause)
+    cpdef task_failed(self, object name, object cause)
+    cpdef heeded(self, object told)
+    cpdef inject(self, object cause)
+    cdef _keep(self, object cause, object who)
     @cython.locals(
         number=cython.ulonglong, sender=cython.ulonglong, mark=cython.ulonglong, log=list, place=Py_ssize_t
     )

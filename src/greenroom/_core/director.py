@@ -25,7 +25,7 @@ from greenroom._core.slip import Slip
 from greenroom._core.stepping import Wait
 from greenroom._core.timers import Timer
 from greenroom._core.virtualclock import VirtualClock
-from greenroom.errors import InjectedFault, SimulationRefused
+from greenroom.errors import SimulationRefused
 
 __all__ = ["Director", "directing", "director_here"]
 
@@ -33,6 +33,7 @@ PRIME = 0x9E3779B97F4A7C15
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _DEEPEST = 3
 _A_FEW = 8
+_MANY = 64
 """Exceptions that are kept for whoever runs the simulation: they hold what their frames do, and one is enough."""
 _BLANK = (None,) * ENTRIES
 
@@ -61,6 +62,7 @@ class Director:
         "fatal",
         "faults",
         "fingerprint",
+        "injected",
         "interrupt",
         "keep",
         "last_actor",
@@ -97,9 +99,11 @@ class Director:
         self._chosen: Cell | None = None
         # What was tried in an actor that a simulation refuses, for whoever supervises it makes it go unseen.
         self.refused: SimulationRefused | None = None
-        # The same of exceptions of these kinds that no asker has been told, each with the name of its actor.
+        # The same of exceptions of these kinds: those that nobody was told, each with who let it out.
         self.fatal: tuple[type[BaseException], ...] = ()
         self.unheeded: list[tuple[BaseException, str]] = []
+        # Exceptions that are faults: the last few.
+        self.injected: list[BaseException] = []
         # The same of somebody's Ctrl-C, which a simulated system takes for its own end.
         self.interrupt: KeyboardInterrupt | None = None
         # How many events are kept.
@@ -197,15 +201,13 @@ class Director:
 
     def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
         """A hook of an actor that ends, or is restarted, has raised; that goes on all the same."""
-        self._require_heed(cell, cause)
+        self._keep(cause, cell.name())
         if self.faults is not None:
             self.faults.hook_raised(cell, name, cause)
 
     def answers(self, cell: Cell, well: bool, value: object, asker: object) -> None:
         """A question that was put to `cell` has its end: the reply, or an exception."""
         self.note(ANSWERED if well else REFUSED, cell, value, asker)
-        if not well and self.unheeded:
-            self.unheeded = [one for one in self.unheeded if one[0] is not value]  # it is the asker's now
 
     def fails(self, cell: Cell, cause: BaseException) -> None:
         """An actor let `cause` out."""
@@ -214,12 +216,50 @@ class Director:
             self.refused = cause
         elif isinstance(cause, KeyboardInterrupt):
             self.interrupt = cause
-        self._require_heed(cell, cause)
+        self._keep(cause, cell.name())
 
-    def _require_heed(self, cell: Cell, cause: BaseException) -> None:
+    def task_failed(self, name: str, cause: BaseException) -> None:
+        """A task let `cause` out, and nobody awaited it."""
+        for known, _ in self.unheeded:
+            if known is cause:
+                return
+        self._keep(cause, name)
+
+    def heeded(self, told: BaseException) -> None:
+        """Somebody who awaited it was told: it is theirs now, with what it came of."""
+        cause: Any = told
+        for _ in range(_A_FEW):
+            for place in range(len(self.unheeded) - 1, -1, -1):
+                if self.unheeded[place][0] is cause:
+                    del self.unheeded[place]  # the last only: the same may have been let out before
+                    break
+            cause = cause.__cause__
+            if cause is None:
+                return
+
+    def inject(self, cause: BaseException) -> BaseException:
+        """The same, known as a fault from now on."""
+        self.injected.append(cause)
+        del self.injected[:-_A_FEW]
+        return cause
+
+    def _keep(self, cause: BaseException, who: str) -> None:
         """Keep `cause`, if it is fatal, for whoever runs the simulation."""
-        if isinstance(cause, self.fatal) and not isinstance(cause, InjectedFault) and len(self.unheeded) < _A_FEW:
-            self.unheeded.append((cause, cell.name()))
+        if not self.fatal or len(self.unheeded) >= _MANY:
+            return
+        for fault in self.injected:
+            if fault is cause:
+                return
+        one: Any = cause
+        for _ in range(_A_FEW):
+            if isinstance(one, self.fatal) or (
+                isinstance(one, BaseExceptionGroup) and one.subgroup(self.fatal) is not None
+            ):
+                self.unheeded.append((cause, who))
+                return
+            one = one.__cause__  # whoever was told may have made something else of it, and let that out
+            if one is None:
+                return
 
     # -- what happened
 

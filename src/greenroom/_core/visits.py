@@ -430,9 +430,11 @@ class Visits:
                 self._tell_failed(cell, task.sender, CancelledError("abandoned"))
         try:
             task.abandon()
-        except BaseException:
+        except BaseException as exc:
             fields = cell.loop.host.log_fields(cell)
             _log.exception("the handler of %s would not be broken off", cell.name(), extra=fields)
+            if self.director is not None:
+                self.director.hook_raised(cell, "handler", exc)
 
     def _count_failed(self, cell: Cell) -> None:
         self.door.count_failed(cell)

@@ -150,12 +150,20 @@ class Question(Wait):
                             # The system has not been started, and so has no timers that ring.
                             get_running_loop().call_later(self.timeout, self._ring_unstarted)
                     yield from self._future
-            except BaseException:
+            except BaseException as exc:
                 self._leave()
+                if exc is self._value:
+                    self._is_heeded()
                 raise
         if self._status == ANSWERED:
             return self._value
+        self._is_heeded()
         raise self._value
+
+    def _is_heeded(self) -> None:
+        """The asker is told what came of it: a simulation need not say so in the end."""
+        if self._loop.director is not None:
+            self._loop.director.heeded(self._value)
 
     def _is_awaited_by_asker(self) -> bool:
         """Whether it is the asker's own handler that awaits, and no task of its making."""

@@ -6,7 +6,6 @@ leaves instead, and the keeper decides when it hears of that.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.cell import Cell
@@ -17,7 +16,7 @@ from greenroom.actor.reports import Doing, describe, report, when
 from greenroom.actor.restarting import Leave, waits_to_return
 from greenroom.actor.standing import Standing, standing_of
 from greenroom.actor.states import State
-from greenroom.errors import in_words
+from greenroom.errors import add_note, in_words
 from greenroom.exits import ExitReason, ends_system
 from greenroom.policy.backoff import next_delay
 from greenroom.policy.directives import Directive, Scope
@@ -53,6 +52,8 @@ class Failing(Doing):
             if waits_to_return(cell.body):
                 life.order_stop(child._cell)  # there is nobody above it who could be restarted
                 return
+        elif cell.loop.director is not None:
+            cell.loop.director.fails(cell, self.cause)
         # Not raised: each time it is, an exception's traceback grows, and this one may pass many actors.
         life.failed(cell, self, self.cause)
 
@@ -114,7 +115,7 @@ def _leave_it_to_keeper(life: Lifecycle, cell: Cell, body: Body, standing: Stand
 
 def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException) -> None:
     supervision: Supervision = body.settings().supervision
-    directive = _directive(life, supervision, cause)
+    directive = _directive(life, cell, supervision, cause)
     assert standing.failure is not None
     was_running = standing.failure.was_running
     if directive is Directive.RESUME and (not was_running or body.extra().orderly):
@@ -148,7 +149,7 @@ def _why_not(cell: Cell, standing: Standing, supervision: Supervision) -> str:
     return f"more than {supervision.max_restarts} restarts in {supervision.within:g} s: "
 
 
-def _directive(life: Lifecycle, supervision: Supervision, cause: BaseException) -> Directive:
+def _directive(life: Lifecycle, cell: Cell, supervision: Supervision, cause: BaseException) -> Directive:
     """What the strategy says; one that cannot say hands the failure on, with a note of its own."""
     try:
         return supervision.directive_for(cause)
@@ -156,6 +157,8 @@ def _directive(life: Lifecycle, supervision: Supervision, cause: BaseException) 
         if ends_system(exc):
             life.port.fail(exc)
             return Directive.STOP
+        if life.loop.director is not None:
+            life.loop.director.hook_raised(cell, "strategy", exc)
         add_note(cause, f"Greenroom: its `strategy` could not decide, so it is escalated: {in_words(exc)}")
         return Directive.ESCALATE
 
@@ -217,13 +220,6 @@ def _leave_group(standing: Standing, body: Body) -> None:
     """It is not restarted with its siblings: those go on without it."""
     if standing.group is not None:
         standing.group.lose(body)
-
-
-def add_note(cause: BaseException, note: str) -> None:
-    """Say more about `cause`, once: the same exception may come by again. Not every exception lets itself be noted."""
-    with suppress(Exception):
-        if note not in getattr(cause, "__notes__", ()):
-            cause.add_note(note)
 
 
 def _resume(life: Lifecycle, body: Body) -> None:

@@ -148,6 +148,8 @@ def _snapshot(body: Body) -> Procedure:
             raise
         fields = body.cell.loop.host.log_fields(body.cell)
         _log.exception("snapshot() of %s raised; it is restarted without", body.cell.name(), extra=fields)
+        if body.cell.loop.director is not None:
+            body.cell.loop.director.hook_raised(body.cell, "snapshot", exc)
         if ends_system(exc):
             body.cell.loop.host.port.fail(exc)
         return None

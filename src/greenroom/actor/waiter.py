@@ -93,7 +93,12 @@ async def wait_for_start(cell: Cell) -> None:
         waiter.end(None, ActorTerminated(cell.shown(), reason) if reason.cause is None else reason.cause)
 
     waiter = LifeWaiter(ended, for_start=True)
-    await waiter.wait(cell, lambda body: waiter.end(None) if _has_run(body) else None)
+    try:
+        await waiter.wait(cell, lambda body: waiter.end(None) if _has_run(body) else None)
+    except Exception as exc:
+        if cell.loop.director is not None:
+            cell.loop.director.heeded(exc)
+        raise
 
 
 def _has_run(body: Body) -> bool:

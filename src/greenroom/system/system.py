@@ -240,6 +240,8 @@ class ActorSystem(Spawns, Spawner):
     def _raise_failure(self) -> None:
         cause = self._shutdown.cause
         if cause is not None:
+            if self._loop.director is not None:
+                self._loop.director.heeded(cause)
             raise SystemFailed(self.name, cause) from cause
 
     async def settle(self, timeout: float = 30.0) -> None:

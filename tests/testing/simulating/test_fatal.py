@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorRef, ActorSystem, AskTimeout, Directive, Supervision
+from greenroom import Actor, ActorSystem, Directive, Supervision
 from greenroom.errors import ConfigError, SimulationStuck
 from greenroom.testing import Simulation, explore, faults
 
@@ -33,27 +34,13 @@ class SlowTill(Till):
         return super().receive(message)
 
 
-class Teller(Actor[int, int]):
-    """Asks another, and lets out what comes of it, or not."""
-
-    def __init__(self, till: ActorRef[int, int], *, minds: bool) -> None:
-        self.till = till
-        self.minds = minds
-
-    async def receive(self, message: int) -> int:
-        try:
-            return await self.till.ask(message)
-        except AssertionError:
-            if self.minds:
-                raise
-            return 0
-
-
 class Raises(Actor[BaseException, None]):
     """Lets out what it is told."""
 
     def receive(self, message: BaseException) -> None:
         raise message
+
+    def restore(self, state: Any) -> None: ...
 
 
 def run(program: Any, **settings: Any) -> Any:
@@ -71,11 +58,10 @@ async def take(system: ActorSystem, till: type[Till] = Till, **options: Any) -> 
 def test_it_fails_the_run_however_it_is_supervised(kind: type[Till], directive: Directive) -> None:
     with pytest.raises(AssertionError, match="took too much") as caught:
         run(lambda system: take(system, kind, supervision=Supervision(directive)))
-    (note,) = [note for note in caught.value.__notes__ if "asker" in note]
-    assert note.startswith("It was /till that let it out")
+    assert caught.value.__notes__ == ["It was /till that let it out, and nobody was told: a simulation fails then."]
 
 
-@pytest.mark.parametrize("hook", ["pre_start", "pre_stop", "post_stop", "pre_restart", "post_restart"])
+@pytest.mark.parametrize("hook", ["pre_start", "pre_stop", "post_stop", "pre_restart", "post_restart", "snapshot"])
 def test_so_does_one_in_a_hook(hook: str) -> None:
     def fail(self: Any, *details: object) -> None:
         raise AssertionError(f"in {hook}")
@@ -84,7 +70,7 @@ def test_so_does_one_in_a_hook(hook: str) -> None:
 
     async def program(system: ActorSystem) -> None:
         ref = system.spawn(kind, name="hooked", supervision=Supervision(max_restarts=1))
-        if "restart" in hook:
+        if "restart" in hook or hook == "snapshot":
             ref.tell(ValueError())
         await asyncio.sleep(10)
 
@@ -93,46 +79,118 @@ def test_so_does_one_in_a_hook(hook: str) -> None:
     run(program, fatal=())
 
 
-def test_an_asker_that_is_told_has_to_deal_with_it() -> None:
-    async def program(system: ActorSystem) -> str:
-        with pytest.raises(AssertionError, match="took too much"):
-            await system.spawn(Till).ask(-1)
-        return "dealt with"
+class Elsewhere(Actor[str, None]):
+    """Breaks where it is no handler that lets it out."""
 
-    assert run(program) == "dealt with"
+    def receive(self, message: str) -> Any:
+        return getattr(self, message)()
 
-
-def test_one_that_has_given_up_has_not_been_told() -> None:
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(AskTimeout):
-            await system.spawn(SlowTill).ask(-1, timeout=0.5)
-        await asyncio.sleep(2)
-
-    with pytest.raises(AssertionError, match="took too much"):
-        run(program)
-
-
-@pytest.mark.parametrize("minds", [True, False])
-def test_an_actor_that_is_told_deals_with_it_or_lets_it_out_in_its_turn(minds: bool) -> None:
-    async def program(system: ActorSystem) -> None:
-        till = system.spawn(Till)
-        system.spawn(Teller, till, minds=minds, name="teller").tell(-1)
+    async def breaks(self, *_: object) -> None:
         await asyncio.sleep(1)
+        raise AssertionError("elsewhere")
 
-    if not minds:
+    def in_a_pipe(self) -> None:
+        self.ctx.pipe_to_self(self.breaks())
+
+    def in_a_map(self) -> None:
+        def broken(result: object) -> object:
+            raise AssertionError("elsewhere")
+
+        self.ctx.pipe_to_self(asyncio.sleep(1), map=broken)
+
+    async def in_a_group(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.breaks())
+
+    def in_a_task(self) -> None:
+        asyncio.get_running_loop().create_task(self.breaks())
+
+    def by_order(self) -> None:
+        self.ctx.self.fail(AssertionError("elsewhere"))
+
+    async def as_a_cause(self) -> None:
+        try:
+            await self.breaks()
+        except AssertionError as exc:
+            raise RuntimeError("elsewhere") from exc
+
+    def in_a_strategy(self) -> None:
+        def decide(cause: BaseException) -> Directive:
+            raise AssertionError("elsewhere")
+
+        self.ctx.spawn(Raises, supervision=Supervision(decide)).tell(ValueError())
+
+
+@pytest.mark.parametrize(
+    "where", ["in_a_pipe", "in_a_map", "in_a_group", "in_a_task", "by_order", "as_a_cause", "in_a_strategy"]
+)
+def test_so_does_one_that_is_let_out_elsewhere(where: str) -> None:
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(Elsewhere, name="parent", supervision=Supervision(Directive.STOP))
+        parent.tell(where)
+        await asyncio.sleep(5)
+
+    with pytest.raises((AssertionError, ExceptionGroup, RuntimeError)) as caught:
         run(program)
-        return
-    with pytest.raises(AssertionError, match="took too much") as caught:
+    assert "elsewhere" in repr(caught.value)
+    run(program, fatal=())
+
+
+def test_so_does_one_in_a_handler_that_had_to_be_abandoned() -> None:
+    async def hold(ctx: Any, message: object) -> None:
+        try:
+            while True:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+        finally:
+            raise AssertionError("in its last moment")
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(hold)
+        ref.tell("hold")
+        await asyncio.sleep(1)
+        ref.kill()
+        await asyncio.sleep(100)
+
+    with pytest.raises(AssertionError, match="last moment"):
         run(program)
-    assert any("/teller" in note for note in caught.value.__notes__)
 
 
-def test_what_the_program_itself_raises_comes_first() -> None:
+def test_what_the_program_itself_raises_comes_first_and_the_other_is_mentioned() -> None:
     async def program(system: ActorSystem) -> None:
         await take(system)
         raise LookupError("the program's own")
 
-    with pytest.raises(LookupError):
+    with pytest.raises(LookupError) as caught:
+        run(program)
+    (note,) = caught.value.__notes__
+    assert note.startswith("Before, /till let out AssertionError: somebody took too much")
+
+
+def test_of_several_one_is_raised_and_the_others_are_mentioned() -> None:
+    async def program(system: ActorSystem) -> None:
+        for name in "abc":
+            system.spawn(Till, name=name).tell(-1)
+        await system.settle()
+
+    with pytest.raises(AssertionError) as caught:
+        run(program, schedule="fifo")
+    assert [note.split(" let ")[0] for note in caught.value.__notes__[1:]] == ["Besides, /b", "Besides, /c"]
+
+
+class Frozen(AssertionError):
+    """Takes no notes."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise TypeError("frozen")
+
+
+def test_one_that_takes_no_notes_is_raised_all_the_same() -> None:
+    async def program(system: ActorSystem) -> None:
+        system.spawn(Raises).tell(Frozen())
+        await system.settle()
+
+    with pytest.raises(Frozen):
         run(program)
 
 
@@ -144,6 +202,7 @@ def test_a_program_that_waits_in_vain_because_of_it_says_so() -> None:
     with pytest.raises(SimulationStuck) as caught:
         run(program)
     assert isinstance(caught.value.__cause__, AssertionError)
+    assert "\nbecause of AssertionError: somebody took too much" in str(explore(program, runs=1, output=None))
 
 
 @pytest.mark.parametrize(
@@ -170,12 +229,13 @@ def test_which_exceptions_are_fatal_can_be_said(fatal: Any, raised: Exception, f
         run(program, fatal=fatal)
 
 
-def test_what_was_injected_is_not() -> None:
+@pytest.mark.parametrize("error", [None, ValueError, lambda: AssertionError("on purpose")])
+def test_what_was_injected_is_not(error: Any) -> None:
     async def program(system: ActorSystem) -> None:
         system.spawn(Till, name="till").tell(1)
         await system.settle()
 
-    simulation = Simulation(SEED, faults=[faults.crash("till", at=1)], fatal=Exception)
+    simulation = Simulation(SEED, faults=[faults.crash("till", at=1, error=error)], fatal=Exception)
     simulation.run(program)
     assert any(event.kind == "failed" for event in simulation.trace)
 
@@ -208,6 +268,22 @@ def test_a_session_tells_once_and_goes_on() -> None:
         with pytest.raises(AssertionError, match="took too much"):
             session.settle()
         assert session.run(lambda: till.ask(3)) == 2
+
+
+@pytest.mark.parametrize("hook", ["receive", "post_stop"])
+def test_a_session_that_ends_with_an_error_tells_of_that_alone(hook: str) -> None:
+    def fail(self: Any, *details: object) -> None:
+        raise AssertionError(f"in {hook}")
+
+    kind = type("Hooked", (Raises,), {hook: fail})
+
+    def go_wrong() -> None:
+        with Simulation(SEED).open() as session:
+            session.system.spawn(kind).tell(ValueError("not told"))
+            raise LookupError("the test's own")
+
+    with pytest.raises(LookupError):
+        go_wrong()
 
 
 def test_exploring_finds_it_and_says_how_to_run_it_again() -> None:

@@ -113,7 +113,16 @@ async def assert_ended(
         different = _what_differs(reason, one)
         if different is not None:
             raise AssertionError(f"{ref} should have ended otherwise{said}, and ended so: {reason}{different}")
+        if isinstance(one, type | BaseException) and reason.cause is not None:
+            _heed(ref, reason.cause)
     return reason
+
+
+def _heed(ref: ActorRef[Any, Any], cause: BaseException) -> None:
+    """The test expects `cause`: a simulation need not say in the end that an actor has let it out."""
+    director = ref._cell.loop.director
+    if director is not None:
+        director.heeded(cause)
 
 
 def _kind_of(name: str) -> ExitKind:

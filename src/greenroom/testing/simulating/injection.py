@@ -72,7 +72,8 @@ class Injector:
         for number, crash in patient.crashes:
             if number == patient.handled:
                 self._note(cell, f"{cell.name()} crashes at its message number {number}")
-                raise InjectedFault(cell.name(), number) if crash.error is None else crash.error()
+                error = InjectedFault(cell.name(), number) if crash.error is None else crash.error()
+                raise self._director.inject(error)
         result = cell.handler(cell.subject, message)
         for fault, dice in self._slows:
             if dice.fraction() < fault.chance and _fits(fault.who, cell):

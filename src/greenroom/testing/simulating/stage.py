@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from greenroom._core.director import Director
-from greenroom.errors import SimulationEndless, SimulationStuck
+from greenroom.errors import SimulationEndless, SimulationStuck, add_note, in_words
 from greenroom.testing.simulating.patches import Patches
 from greenroom.testing.simulating.virtual import VirtualLoop
 
@@ -72,16 +72,21 @@ class Stage:
                 result = self._loop.run_until_complete(task)
                 if self._loop.internal_error is not None:
                     raise self._loop.internal_error
-                unheeded = self._unheeded()
-                if unheeded is not None:
-                    raise unheeded
-                return result
             except SimulationStuck:
                 end: Exception = SimulationStuck(self._who_waits())
             except SimulationEndless:
                 end = SimulationEndless(self.director.max_steps, self._who_ran())
-            unheeded = self._unheeded()  # before others are let out, by what is broken off
+            except BaseException as exc:
+                self._mention_unheeded(exc)
+                raise
+            else:
+                unheeded = self._unheeded()
+                if unheeded is not None:
+                    raise unheeded
+                return result
+            unheeded = self._unheeded()
             self._wind_up()
+            self.director.unheeded = []  # by what was broken off
         raise end from unheeded
 
     def _unheeded(self) -> BaseException | None:
@@ -90,11 +95,23 @@ class Stage:
         refused, director.refused = director.refused, None
         unheeded, director.unheeded = director.unheeded, []
         if refused is not None:
-            return refused
-        for cause, actor in unheeded:
-            cause.add_note(f"It was {actor} that let it out, and no asker was told: a simulation fails then.")
-            return cause
-        return None
+            told: BaseException = refused
+            others = unheeded
+        elif unheeded:
+            (told, who), *others = unheeded
+            add_note(told, f"It was {who} that let it out, and nobody was told: a simulation fails then.")
+        else:
+            return None
+        for cause, who in others:
+            add_note(told, f"Besides, {who} let out {in_words(cause)}.")
+        return told
+
+    def _mention_unheeded(self, exc: BaseException) -> None:
+        """Say, of what the program raises, what an actor let out before: it may be because of that."""
+        unheeded, self.director.unheeded = self.director.unheeded, []
+        for cause, who in unheeded:
+            if cause is not exc:
+                add_note(exc, f"Before, {who} let out {in_words(cause)}, and nobody was told.")
 
     def close(self) -> None:
         """Break off what is left, and give everything back. Raises if a task does not let itself be broken off."""

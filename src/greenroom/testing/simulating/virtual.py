@@ -87,6 +87,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._collect_at = _COLLECT_EVERY
         self.internal_error: InternalError | None = None
         director.outside = self._ready
+        self._director = director
 
     def time(self) -> float:
         """Virtual seconds since the simulation began."""
@@ -181,8 +182,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         """As asyncio's; but a bug of ours must not be taken for a good end."""
-        if isinstance(context.get("exception"), InternalError) and self.internal_error is None:
-            self.internal_error = context["exception"]
+        exc = context.get("exception")
+        if isinstance(exc, InternalError):
+            self.internal_error = self.internal_error or exc
+        elif exc is not None:
+            task = context.get("future") or context.get("task")
+            self._director.task_failed(task.get_name() if isinstance(task, asyncio.Task) else "asyncio", exc)
         super().default_exception_handler(context)
 
     def _write_to_self(self) -> None:
