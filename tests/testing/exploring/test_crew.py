@@ -297,7 +297,7 @@ from greenroom.testing import explore
 
 async def program(system):
     if system.random.random() < 0.05:
-        print(os.getpid(), flush=True)
+        os.write(1, b"%d\\n" % os.getpid())  # in one piece: there are two of them
         while True: pass
 
 explore(program, runs=1000, workers=2, patience=600.0, output=None)
@@ -305,8 +305,10 @@ explore(program, runs=1000, workers=2, patience=600.0, output=None)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
-        workers = [int(process.stdout.readline()) for _ in range(2)]
-        process.kill()
+        try:
+            workers = [int(process.stdout.readline()) for _ in range(2)]
+        finally:
+            process.kill()
         # The end of what they write: both have ended, or this would come to none.
         assert process.stdout.read() == ""
     assert len(set(workers)) == 2
