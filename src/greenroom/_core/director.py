@@ -33,6 +33,7 @@ PRIME = 0x9E3779B97F4A7C15
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _DEEPEST = 3
 _A_FEW = 8
+"""Causes of an exception that are looked at, and faults that are known again."""
 _MANY = 64
 """Exceptions that are kept for whoever runs the simulation: they hold what their frames do, and one is enough."""
 _BLANK = (None,) * ENTRIES

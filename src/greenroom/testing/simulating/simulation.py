@@ -65,7 +65,7 @@ class Simulation:
     own. `keep` is how many events the trace has: the last ones, if there are more.
 
     What an actor raises is for its supervision to deal with, but for exceptions that are `fatal`, and an `assert` that
-    does not hold is: they are raised here in the end, unless an asker has been told.
+    does not hold is: they are raised here in the end, unless somebody was told: who asked, or awaited the start.
     """
 
     def __init__(
