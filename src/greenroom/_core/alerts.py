@@ -24,3 +24,5 @@ ROOM = 64
 """Senders wait for room in the mailbox."""
 TOUCHED = 128
 """The floor above wants to know of each message as it is taken."""
+AWAY = 256
+"""The actor's code runs on another thread, or in another process: its messages are carried there."""

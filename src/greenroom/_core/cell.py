@@ -135,7 +135,7 @@ class Cell(Mailbox):
         """What `tell` does, for callers that have all three."""
         runq = self.runq
         if (COMPILED and thread_ident() != runq.thread) or (not COMPILED and get_ident() != runq.thread):
-            runq.inbound.offer(self, message, sender, lane)
+            runq.inbound.tell(self, message, sender, lane)
             return
         if sender is None:
             sender = runq.speaker

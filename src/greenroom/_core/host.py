@@ -6,6 +6,8 @@ This one serves bare cells; the actor floor puts its own in its place.
 from __future__ import annotations
 
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
 from greenroom._core.cell import Cell
 from greenroom._core.verdict import Verdict
@@ -31,6 +33,14 @@ class Host:
 
     def touched(self, cell: Cell) -> None:
         """A cell that has `TOUCHED` set takes a message."""
+
+    def send_away(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
+        """Have a message to a cell that has `AWAY` set handled elsewhere; what its handler returned, or raised."""
+        raise NotImplementedError
+
+    def absorb(self, cell: Cell, result: object) -> object:
+        """Do what a handler that works elsewhere has returned, if that can be done there; what is left of it."""
+        return result
 
     def notice(self, cell: Cell, notice: object) -> object:
         """Handle a notice in its turn; what it returns is treated as a handler's result."""

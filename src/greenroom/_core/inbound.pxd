@@ -4,9 +4,9 @@ from greenroom._core.door cimport Door
 from greenroom._core.gate cimport Gate
 
 cdef bint COMPILED
-cdef int ROOM, _MOST_FOR_THE_DEAD
-cdef dict directing
-cdef object director_here, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
+cdef int AWAY, ROOM, _MOST_FOR_THE_DEAD
+cdef dict directing, doing
+cdef object director_here, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
 
 @cython.final
 cdef class Parked:
@@ -24,6 +24,7 @@ cdef class Inbound:
     cdef readonly bint closed, sleeping
     cdef public object rouse
     cpdef bint waiting(self)
+    cpdef tell(self, Cell cell, object message, object sender, object lane)
     @cython.locals(entry=tuple)
     cpdef offer(self, Cell cell, object message, object sender, object lane)
     @cython.locals(cell=Cell)
@@ -35,6 +36,7 @@ cdef class Inbound:
     cpdef bint call(self, Cell cell, object action) except? True
     cpdef bint bring(self, Cell cell, object action) except? True
     cpdef refuse_simulated(self, Cell cell)
+    cdef _note_urgent(self, Cell cell)
     cdef _append(self, tuple entry)
     cdef _end_sleep(self)
     cdef bint _is_first_to_rouse(self) except? True

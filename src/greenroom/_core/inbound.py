@@ -12,15 +12,17 @@ Who tries is refused here, where all ways into another loop meet, before anythin
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
 from threading import RLock
 from typing import Any
 
-from greenroom._core.alerts import ROOM
+from greenroom._core.alerts import AWAY, ROOM
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import Cell
 from greenroom._core.director import directing, director_here
+from greenroom._core.doing import doing
 from greenroom._core.door import Door
 from greenroom._core.gate import Gate
 from greenroom._core.slip import NOTICE
@@ -107,12 +109,22 @@ class Inbound:
         """A glance, without the lock: whether there is something to take in."""
         return bool(self._brought) or bool(self._refused)
 
+    def tell(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Send a message to `cell` from a foreign thread: of the actor that this thread works for, unless named."""
+        if sender is None and doing:
+            work = doing.get(get_ident())
+            if work is not None:
+                sender = work.cell.ref
+        self.offer(cell, message, sender, lane)
+
     def offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Send a message to `cell` from a foreign thread."""
+        """Send a message to `cell` from a foreign thread, with exactly this in its sender's place."""
         if directing:
             self.refuse_simulated(cell)
         if type(lane) is not Lane:
             lane = as_lane(lane)
+        if lane is not _DATA and cell.alert & AWAY:
+            self._note_urgent(cell)
         entry = (cell, lane, message, sender)
         if COMPILED:
             # No signal can come between these two, and a `with` would look its methods up each time.
@@ -181,6 +193,8 @@ class Inbound:
         """Order `action(cell)` from a foreign thread."""
         if directing:
             self.refuse_simulated(cell)
+        if cell.alert & AWAY:
+            self._note_urgent(cell)
         with self._lock:
             if not self.closed:
                 self._append((cell, _ORDER, action, None))
@@ -194,6 +208,8 @@ class Inbound:
 
     def bring(self, cell: Cell | None, action: Callable[[], object]) -> bool:
         """The same for what nobody would hear a refusal of: the end of something that the other side began."""
+        if cell is not None and cell.alert & AWAY:
+            self._note_urgent(cell)
         with self._lock:
             if self.closed:
                 return False
@@ -206,6 +222,13 @@ class Inbound:
         if self._door.director is None and director_here() is not None:
             what = "a call of another system" if cell is None else f"reaching for {cell.shown()!r}"
             raise SimulationRefused(what, _REMEDY)
+
+    def _note_urgent(self, cell: Cell) -> None:
+        """Something that overtakes messages is brought to `cell`: what is done for it elsewhere is the last for now."""
+        task: Any = cell.task
+        hurry = None if task is None else getattr(task._waiter, "hurry", None)
+        if hurry is not None:
+            hurry()
 
     def _append(self, entry: tuple[Cell | None, Any, Any, Any]) -> None:
         self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between

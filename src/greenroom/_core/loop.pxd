@@ -10,7 +10,7 @@ from greenroom._core.table cimport Table
 from greenroom._core.timers cimport Alarm, Timer, Timers
 from greenroom._core.visits cimport Visits
 
-cdef int ORDERS, ORDERED, ADRIFT, ENDED
+cdef int AWAY, ORDERS, ORDERED, ADRIFT, ENDED
 cdef double LONGEST_DELAY, SHORTEST_INTERVAL
 cdef bint COMPILED
 cdef object get_ident, _DEFAULT_MAILBOX
@@ -28,6 +28,7 @@ cdef class Loop:
     cdef readonly Inbound inbound
     cdef readonly Visits visits
     cdef readonly bint closed
+    cdef readonly dict elsewhere
     cdef readonly unsigned long long ended_sent, ended_handled
     cdef readonly bint ticking
 

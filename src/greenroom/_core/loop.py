@@ -10,7 +10,7 @@ from __future__ import annotations
 from _thread import get_ident
 from typing import Any
 
-from greenroom._core.alerts import ORDERS
+from greenroom._core.alerts import AWAY, ORDERS
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import ADRIFT, ENDED, Cell
 from greenroom._core.director import director_here
@@ -42,6 +42,7 @@ class Loop:
         "closed",
         "director",
         "door",
+        "elsewhere",
         "ended_handled",
         "ended_sent",
         "hooks",
@@ -85,6 +86,8 @@ class Loop:
             self.runq, self.door, self.pace, self.limits.max_msgs_per_actor, self.limits.max_actors_per_tick
         )
         self.closed = False
+        # Invariant: the work that other threads do for cells of this loop, and that has not come home; by its age
+        self.elsewhere: dict[Any, None] = {}
         # What cells that have ended were sent, and had handled by then.
         self.ended_sent = 0
         self.ended_handled = 0
@@ -143,6 +146,8 @@ class Loop:
         cell.close()
         cell.orders = None
         cell.alert &= ~ORDERS
+        if cell.alert & AWAY and cell.task is not None and self.visits.hand is not cell:
+            self.visits.abandon(cell)  # before what is queued goes: some of that may have been handled
         try:
             self.cancel_timers(cell)
             self.door.clear(cell, why)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
 from math import inf
+from time import monotonic
 from typing import Any
 
 from greenroom._core.fds import Watches
@@ -23,6 +24,8 @@ __all__ = ["Poller"]
 
 _LONGEST_SLEEP = 3600.0
 """Seconds: event loops differ in how far ahead they can look."""
+_HELD_UP = 0.25
+"""Seconds that other threads' work for the loop keeps it from being idle; what takes longer waits for something."""
 
 
 class Poller:
@@ -171,9 +174,15 @@ class Poller:
         if self.loop.ticking:
             raise WaitsForItself("a handler waits for its own loop to be idle, which it is not before the handler ends")
         while not self.is_idle():
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            aio = asyncio.get_running_loop()
+            waiter: asyncio.Future[None] = aio.create_future()
             self._idle.append(waiter)
-            await waiter
+            look_again = aio.call_later(_HELD_UP, self._tell_idle) if self.loop.elsewhere else None
+            try:
+                await waiter
+            finally:
+                if look_again is not None:
+                    look_again.cancel()
 
     async def rest(self) -> None:
         """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""
@@ -196,7 +205,21 @@ class Poller:
 
     def is_idle(self) -> bool:
         """Whether nothing is runnable, brought or due at the present time; a detached loop does nothing at all."""
-        return self._aio is None or (self.loop.runq.asleep and not self.loop.has_work())
+        if self._aio is None:
+            return True
+        return self.loop.runq.asleep and not self.loop.has_work() and not self._is_worked_for()
+
+    def _is_worked_for(self) -> bool:
+        """Whether another thread is doing something for the loop, and has not been for long."""
+        if not self.loop.elsewhere:
+            return False
+        too_long_ago = monotonic() - _HELD_UP
+        for work in reversed(self.loop.elsewhere):
+            if work.since <= too_long_ago:
+                return False  # and so are the rest
+            if not work.is_waiting():
+                return True
+        return False
 
     def _tell_idle(self) -> None:
         waiters, self._idle = self._idle, []

@@ -67,7 +67,8 @@ cdef class Timers:
     cdef long long _opened
     cpdef double now(self) except? -1.0
     @cython.locals(mine=bint)
-    cpdef require_own_thread(self)
+    cpdef bint is_own_thread(self)
+    cpdef object ask_owner(self, object action)
     cpdef require_room(self)
     @cython.locals(deadline=double, bucket=Bucket, due=list, last=Alarm, key="long long")
     cpdef add(self, Alarm timer)

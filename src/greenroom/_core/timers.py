@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from greenroom._core.build import COMPILED
+from greenroom._core.doing import doing
 from greenroom._core.pace import Pace
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.slip import Slip
@@ -132,7 +133,8 @@ class Timer(Alarm):
         """Let no further tick be handled, a queued one neither; False when the timer was over already."""
         if self._state == OVER:
             return False
-        self.timers.require_own_thread()
+        if not self.timers.is_own_thread():
+            return bool(self.timers.ask_owner(self.cancel))
         if self._state == PENDING:
             self.timers.remove(self)
         self.end()
@@ -259,14 +261,20 @@ class Timers:
         """The time, by the loop's clock."""
         return self._pace.now()
 
-    def require_own_thread(self) -> None:
-        """Raise when another thread than the loop's own asks."""
-        if COMPILED:  # noqa: SIM108 - in one expression, the C integers would become objects
-            mine = thread_ident() == self._runq.thread
+    def is_own_thread(self) -> bool:
+        """Whether this is the loop's own thread."""
+        if COMPILED:
+            mine: bool = thread_ident() == self._runq.thread
         else:
             mine = get_ident() == self._runq.thread
-        if not mine:
+        return mine
+
+    def ask_owner(self, action: Any) -> Any:
+        """Have the loop's own thread call `action`, if this one works for it; what it returns."""
+        work = doing.get(get_ident())
+        if work is None or work.cell.runq is not self._runq:
             raise WrongThread("a timer")
+        return work.cell.loop.host.call("a timer", action)
 
     def require_room(self) -> None:
         """Raise when no further timer may be started."""

@@ -12,7 +12,7 @@ from greenroom._core.verdict cimport Verdict
 
 cdef bint COMPILED
 cdef double LINGER, NEVER
-cdef int HELD, ORDERS, RESUME, ROOM, TOUCHED
+cdef int AWAY, HELD, ORDERS, RESUME, ROOM, TOUCHED
 cdef int ADRIFT, ENDED
 cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
 cdef object CoroutineType, SUSPENDED, NOTICE

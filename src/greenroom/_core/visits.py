@@ -21,7 +21,7 @@ from math import inf
 from types import CoroutineType
 from typing import Any
 
-from greenroom._core.alerts import HELD, ORDERS, RESUME, ROOM, TOUCHED
+from greenroom._core.alerts import AWAY, HELD, ORDERS, RESUME, ROOM, TOUCHED
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import ADRIFT, ENDED, Cell
 from greenroom._core.director import Director
@@ -252,6 +252,8 @@ class Visits:
         self.lane = lane
         if cell.alert & TOUCHED:
             self.host.touched(cell)
+        if cell.alert & AWAY:
+            return self._conclude(cell, self.host.send_away(cell, message, sender, lane))
         if self.hooks.slow_handler is None:
             return self._conclude(cell, self._handle(cell, message))
         began = self.pace.now()
@@ -424,6 +426,8 @@ class Visits:
         task: HandlerTask = cell.task
         cell.alert &= ~RESUME
         self.suspended -= 1
+        if cell.alert & AWAY:
+            task.cut_waiter()  # which says what of it is done
         if task.kind == MESSAGE:
             self._count_failed(cell)
             if isinstance(task.sender, Slip):
