@@ -29,6 +29,7 @@ __all__ = [
     "ClockHeldUp",
     "ConfigError",
     "DeathPact",
+    "DispatcherExists",
     "GreenroomError",
     "HandlerBroken",
     "HandlerConflict",
@@ -56,6 +57,7 @@ __all__ = [
     "SimulationRefused",
     "SimulationStuck",
     "StashFull",
+    "StaysAtHome",
     "SystemFailed",
     "SystemStopped",
     "TooManyActors",
@@ -540,6 +542,29 @@ class UnknownDispatcher(GreenroomError, ValueError):
     def __init__(self, name: object, known: tuple[str, ...]) -> None:
         super().__init__(f"there is no dispatcher {name!r}; there are: {', '.join(known)}")
         self.name = name
+
+
+class DispatcherExists(GreenroomError, ValueError):
+    """A dispatcher of this name is there already."""
+
+    code = "dispatcher_exists"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is a dispatcher {name!r} already: give this one another name")
+        self.name = name
+
+
+class StaysAtHome(GreenroomError, ValueError):
+    """Something that is part of the runtime itself was to run by a dispatcher."""
+
+    code = "stays_at_home"
+
+    def __init__(self, what: str, dispatcher: str) -> None:
+        super().__init__(
+            f"{what} is the runtime's own and runs on the system's loop, not by the dispatcher {dispatcher!r}: "
+            "spawn it without one; its children may have any"
+        )
+        self.dispatcher = dispatcher
 
 
 class NotStarted(GreenroomError):

@@ -55,6 +55,8 @@ class Actor(_Base[M, R]):
 
     # What `spec` has found out about the class, once it was spawned.
     __greenroom_blueprint__: ClassVar[Any] = None
+    # Whether its code is the runtime's, and must run where that does.
+    __greenroom_stays_at_home__: ClassVar[bool] = False
 
     ctx: Context
     """The actor's own view of the runtime; there from `pre_start` on."""

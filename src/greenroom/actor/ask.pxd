@@ -8,6 +8,7 @@ from greenroom._core.visits cimport Visits
 cdef bint COMPILED, EAGER_TASKS
 cdef double LONGEST_DELAY
 cdef int OPEN, ANSWERED, FAILED, GIVEN_UP
+cdef dict doing
 cdef object get_ident, get_running_loop, partial, _TOO_LATE
 
 @cython.final
@@ -22,7 +23,7 @@ cdef class Question(Wait):
     cdef readonly object _future
     cdef public bint replied
     cdef readonly bint deferred
-    cdef object _book
+    cdef object _book, _work
     cdef bint _is_late
     cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
     cpdef tell_future(self, object future, object aio)
@@ -30,7 +31,10 @@ cdef class Question(Wait):
     cpdef _give_up(self)
     @cython.locals(visits=Visits)
     cdef bint _is_awaited_by_asker(self) except? False
-    cdef _leave(self)
+    cpdef _is_waited_for_by(self, object work)
+    @cython.locals(is_waited_for=bint)
+    cpdef _break_cycle(self)
+    cpdef _leave(self)
     cdef _close(self, int status, object value)
     cpdef defer(self, dict book)
     cpdef hand_to(self, Cell target)
@@ -44,6 +48,7 @@ cdef class Question(Wait):
     cpdef refuse(self, object error)
     cpdef _take_refusal(self, object error)
     cdef _end(self, int status, object value)
+    cpdef _touch_asker(self)
     cpdef _tell_future(self)
     cpdef _ring_unstarted(self)
     cpdef arm(self)
@@ -52,5 +57,6 @@ cpdef Question put_question(Cell cell, object message, object timeout, object la
 cdef Question _put(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
 cdef Question _ask_from_outside(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
 cdef _send_from_outside(Loop loop, Cell cell, Question question, object message, object lane)
+cpdef object work_here(Loop loop)
 @cython.locals(seconds=double)
 cdef double _seconds_of(object timeout) except? -2.0

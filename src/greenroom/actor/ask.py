@@ -30,6 +30,7 @@ from typing import Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import Cell
+from greenroom._core.doing import doing
 from greenroom._core.loop import Loop
 from greenroom._core.stepping import Wait
 from greenroom._core.timers import LONGEST_DELAY
@@ -52,7 +53,7 @@ from greenroom.errors import (
 from greenroom.exits import SHUTDOWN, ExitReason
 from greenroom.lanes import Lane
 
-__all__ = ["Question", "Reply", "put_question", "require_timeout", "wait_for_answer"]
+__all__ = ["Question", "Reply", "put_question", "require_timeout", "wait_for_answer", "work_here"]
 
 # Since Python 3.12, a task may take its first step inside the handler that makes it.
 EAGER_TASKS = sys.version_info >= (3, 12)
@@ -75,6 +76,7 @@ class Question(Wait):
         "_loop",
         "_status",
         "_value",
+        "_work",
         "asker",
         "deferred",
         "replied",
@@ -96,6 +98,8 @@ class Question(Wait):
         # Invariant: _aio is None iff the asker runs on the loop's own thread, or waits in a plain thread
         self._aio: Any = None
         self._future: Any = None
+        # What waits for it and nothing else, if that is on another thread.
+        self._work: Any = None
         # Whether what the handler returns is no answer any more: it replied itself, or will.
         self.replied = False
         self.deferred = False
@@ -130,11 +134,18 @@ class Question(Wait):
     def __await__(self) -> Generator[Any, None, Any]:
         if self._aio is not None:
             # What happens on another thread shows in the future alone.
+            work = work_here(self._loop)
+            if work is not None and not work.is_awaiting_itself():
+                work = None  # a task of the handler's making: the handler need not wait for it
+            self._is_waited_for_by(work)
             try:
                 return (yield from self._future)
             except BaseException:
-                self._loop.inbound.bring(None, self._give_up)
+                self._loop.inbound.bring(None, self._leave)
                 raise
+            finally:
+                if work is not None:
+                    work.question = None
         if self._status == OPEN:
             try:
                 if self._future is None and self.waiter is None and self._is_awaited_by_asker():
@@ -160,6 +171,20 @@ class Question(Wait):
         self._is_heeded()
         raise self._value
 
+    def _is_waited_for_by(self, work: Any) -> None:
+        """A handler that runs on another thread waits for this, and for nothing else: that may be for ever."""
+        if work is not None:
+            work.question = self
+            self._work = work
+            self._loop.inbound.bring(None, self._break_cycle)
+
+    def _break_cycle(self) -> None:
+        """Whoever waits for this, and nothing else, must not wait for themselves."""
+        is_waited_for = self.waiter is not None or (self._work is not None and self._work.question is self)
+        cycle = self._find_cycle() if self._status == OPEN and is_waited_for else None
+        if cycle is not None:
+            self._end(FAILED, AskDeadlock(cycle))
+
     def _is_heeded(self) -> None:
         """The asker is told what came of it: a simulation need not say so in the end."""
         if self._loop.director is not None:
@@ -177,7 +202,7 @@ class Question(Wait):
         if self._status == OPEN:
             self._give_up()
             self.wake_waiter()  # as with any future: when one who awaits it is cancelled, so are the others
-            if self._future is not None:
+            if self._future is not None and self._aio is None:
                 self._future.cancel()
         elif self._status == ANSWERED and not self._is_late:
             self._is_late = True
@@ -221,9 +246,12 @@ class Question(Wait):
             if cell is asker:
                 return tuple(refs)
             task = cell.task
-            if task is None or not isinstance(task._waiter, Question):
+            waits_for = None if task is None else task._waiter
+            # On another thread, it is its work that is waited for, and that which waits for a question.
+            next_one = waits_for if isinstance(waits_for, Question) else getattr(waits_for, "question", None)
+            if next_one is None:
                 return None
-            question = task._waiter
+            question = next_one
         return None
 
     # -- the answering side: the actor asked may live on another loop, if the question was forwarded to it
@@ -291,10 +319,7 @@ class Question(Wait):
     def hand_to(self, target: Cell) -> None:
         """Another actor is to answer. If its asker waits, and that one waits for the asker, nobody ever would."""
         self.target = target
-        if self._status == OPEN and self.waiter is not None:
-            cycle = self._find_cycle()
-            if cycle is not None:
-                self._end(FAILED, AskDeadlock(cycle))
+        self._break_cycle()
 
     def answer(self, value: object) -> None:
         """End with a reply. When it comes too late it is a dead letter. From any thread."""
@@ -343,8 +368,16 @@ class Question(Wait):
             if self._aio is None:
                 self._tell_future()
             else:
+                self._touch_asker()
                 with suppress(RuntimeError):  # the asker's asyncio loop is closed: nobody waits any more
                     self._aio.call_soon_threadsafe(self._tell_future)
+
+    def _touch_asker(self) -> None:
+        """The asker's handler, which runs on another thread, can go on."""
+        task: Any = None if self.asker is None else self.asker.task
+        touch = None if task is None else getattr(task._waiter, "touch", None)
+        if touch is not None:
+            touch()
 
     def _tell_future(self) -> None:
         future = self._future
@@ -392,7 +425,8 @@ def _ask_from_outside(
         aio = get_running_loop()
     except RuntimeError:
         raise WrongThread("ask(), where no asyncio loop runs (`ask_sync` needs none),") from None
-    question.set_up(loop, cell, None, seconds)
+    work = work_here(loop)
+    question.set_up(loop, cell, None if work is None else work.cell, seconds)
     question.tell_future(aio.create_future(), aio)
     _send_from_outside(loop, cell, question, message, lane)
     return question
@@ -418,12 +452,14 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
     if mine or asyncio._get_running_loop() is not None:
         raise WaitsForItself("ask_sync() would hold up the loop of this thread: write `await ref.ask(...)` here")
     question = Question.__new__(Question)
-    question.set_up(loop, cell, None, seconds)
+    work = work_here(loop)
+    question.set_up(loop, cell, None if work is None else work.cell, seconds)
     future: ThreadFuture[Any] = ThreadFuture()
     question.tell_future(future, None)
     # Time is the system's. But a system whose thread is held up does not come to see that it has passed, so this
     # thread looks at its own clock too; if the system's is turned by hand, only after a while.
     _send_from_outside(loop, cell, question, message, lane)
+    question._is_waited_for_by(work)
     patience = None if timeout is None else seconds + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
     try:
         return future.result(patience)
@@ -432,6 +468,15 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
             return future.result()  # it has come after all; or the timeout is the handler's own, and raised
         loop.inbound.call(None, question._give_up)
         raise AskTimeout(cell.shown(), seconds) from None
+    finally:
+        if work is not None:
+            work.question = None
+
+
+def work_here(loop: Loop) -> Any:
+    """What this thread does for an actor of `loop`, if it does something."""
+    work = doing.get(get_ident()) if doing else None
+    return work if work is not None and work.cell.loop is loop else None
 
 
 def _seconds_of(timeout: Any) -> float:

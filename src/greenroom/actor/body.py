@@ -62,6 +62,7 @@ class More:
         "by_behavior",
         "deadline",
         "deferred",
+        "dispatcher",
         "drain",
         "ending",
         "history",
@@ -72,6 +73,7 @@ class More:
         "orderly",
         "phase",
         "pipes",
+        "place",
         "quiet",
         "settings",
         "standing",
@@ -85,6 +87,10 @@ class More:
         self.settings: Any = None
         # The same, as the behavior of the present incarnation has it.
         self.by_behavior: Any = None
+        # By which dispatcher its code runs, and where, if that is not on its loop's own thread. In a simulation it is
+        # run there all the same, and there is no place.
+        self.dispatcher: str | None = None
+        self.place: Any = None
         # What becomes of queued messages when it stops.
         self.drain: Any = None
         # How it will have ended, once that is decided.

@@ -13,6 +13,7 @@ from typing import Any
 
 from greenroom._core.cell import Cell
 from greenroom.actor.body import Body
+from greenroom.actor.procedures import hand_to_actor
 from greenroom.actor.signals import Down, Exit, MonitorRef
 from greenroom.actor.watch import cry, require_able
 from greenroom.errors import BadArgument, LinkBroken
@@ -105,7 +106,7 @@ def deliver_down(body: Body, notice: Down) -> Any:
     if monitors.get(notice.mref) is not notice:
         return None
     del monitors[notice.mref]
-    return body.cell.handler(body.cell.subject, notice)
+    return hand_to_actor(body, notice)
 
 
 def link(body: Body, target: Cell) -> None:
@@ -150,7 +151,7 @@ def deliver_exit(body: Body, notice: Exit) -> Any:
         return None
     del links[target]
     if bonds_of(body).traps:
-        return body.cell.handler(body.cell.subject, notice)
+        return hand_to_actor(body, notice)
     if not notice.reason.abnormal:
         return None
     cause = notice.reason.cause

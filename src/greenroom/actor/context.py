@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any
 
+from greenroom._core.cell import Cell
 from greenroom._core.kinds import MESSAGE
 from greenroom._core.slip import Slip
 from greenroom._core.timers import Timer
@@ -89,18 +90,23 @@ class Context(Body, Spawns):
 
     # -- the message in hand
 
+    def hand(self) -> Any:
+        """What has this actor in hand at present: its loop's visits, if they do."""
+        visits = self.cell.loop.visits
+        return visits if visits.hand is self.cell else None
+
     def _slip(self) -> Any:
         """Who sent the message in hand: a ref, nobody, or a slip; also while its handler is suspended."""
-        visits = self.cell.loop.visits
-        if visits.hand is self.cell:
-            return visits.sender
+        hand = self.hand()
+        if hand is not None:
+            return hand.sender
         return None if self.cell.task is None else self.cell.task.sender
 
     def _require_message(self, what: str) -> Any:
-        visits = self.cell.loop.visits
-        if visits.hand is not self.cell or visits.kind != MESSAGE:
+        hand = self.hand()
+        if hand is None or hand.kind != MESSAGE:
             raise NoMessage(self.self, what)
-        return visits.sender
+        return hand.sender
 
     @property
     def sender(self) -> ActorRef[Any, Any] | None:
@@ -113,9 +119,9 @@ class Context(Body, Spawns):
     @property
     def lane(self) -> Lane:
         """The lane that the message in hand came by."""
-        visits = self.cell.loop.visits
-        if visits.hand is self.cell:
-            return Lane(visits.lane)
+        hand = self.hand()
+        if hand is not None:
+            return Lane(hand.lane)
         return Lane.DATA if self.cell.task is None else Lane(self.cell.task.lane)
 
     def reply(self, value: object) -> None:
@@ -135,7 +141,10 @@ class Context(Body, Spawns):
         if isinstance(sender, Address):
             sender.tell(value, sender=self.self)
         else:
-            self.cell.loop.host.publish(value, self.self, None, "nobody to reply to")
+            self._publish(value)
+
+    def _publish(self, reply: object) -> None:
+        self.cell.loop.host.publish(reply, self.self, None, "nobody to reply to")
 
     def fail_reply(self, exc: BaseException) -> None:
         """Let the asker get `exc`; the actor itself goes on."""
@@ -146,7 +155,7 @@ class Context(Body, Spawns):
             _require_open(slip)
             slip.refuse(exc)
         else:
-            self.cell.loop.host.publish(exc, self.self, None, "nobody to reply to")
+            self._publish(exc)
 
     def defer_reply(self) -> Reply:
         """Answer the message in hand later, from anywhere, by `.send(value)` or `.fail(exc)`."""
@@ -155,25 +164,31 @@ class Context(Body, Spawns):
         if not isinstance(slip, Question):
             return Reply(loop, None, lambda value: self._reply_by_telling(slip, value))
         _require_open(slip)
-        slip.defer(self.extra().deferred)
+        self._owe(slip)
         return Reply(loop, slip, lambda value: None)
+
+    def _owe(self, question: Question) -> None:
+        question.defer(self.extra().deferred)
 
     def forward(self, ref: ActorRef[Any, Any]) -> None:
         """Pass the message in hand on to `ref`, as if its sender had sent it there: `ref` answers if it was asked."""
         target = cell_of(ref, "forward()")
         slip = self._require_message("forward()")
-        visits = self.cell.loop.visits
-        message, lane = visits.message, Lane(visits.lane)
+        hand = self.hand()
+        message, lane = hand.message, Lane(hand.lane)
         if not isinstance(slip, Question):
             target.post(message, self.sender, lane)
             return
         _require_open(slip)
-        slip.hand_to(target)
-        visits.let_sender_go()
+        self._hand_on(slip, target)
+        hand.let_sender_go()
         try:
             target.post(message, slip, lane)
         except Exception as exc:
             slip.refuse(exc)
+
+    def _hand_on(self, question: Question, target: Cell) -> None:
+        question.hand_to(target)
 
     # -- kin
 
@@ -310,14 +325,12 @@ class Context(Body, Spawns):
         If it raises, `on_error` makes a message of that; without `on_error` the actor fails with it. What is under way
         when the actor ends is cancelled.
         """
-        if not isawaitable(awaitable):
-            raise BadArgument(f"pipe_to_self() takes something to await, not {awaitable!r}")
         if self.cell.loop.visits.stepper.aio is None:
             raise WrongThread("pipe_to_self() of a system that does not run")
-        task = asyncio.get_running_loop().create_task(_pipe(self, awaitable, map, on_error))
+        task = start_pipe(self, awaitable, map, on_error)
         pipes = self.extra().pipes
         pipes[task] = None
-        task.add_done_callback(lambda task: _end_pipe(pipes, task, awaitable))
+        task.add_done_callback(lambda task: pipes.pop(task, None))
         return task
 
 
@@ -326,8 +339,21 @@ def _require_open(question: Question) -> None:
         raise AlreadyReplied
 
 
-def _end_pipe(pipes: dict[Any, None], task: asyncio.Task[None], awaitable: Awaitable[Any]) -> None:
-    pipes.pop(task, None)
+def start_pipe(
+    context: Context,
+    awaitable: Awaitable[Any],
+    to_message: Callable[[Any], Any] | None,
+    on_error: Callable[[BaseException], Any] | None,
+) -> asyncio.Task[None]:
+    """The task of a pipe, in the asyncio loop that runs here; its actor is to keep it."""
+    if not isawaitable(awaitable):
+        raise BadArgument(f"pipe_to_self() takes something to await, not {awaitable!r}")
+    task = asyncio.get_running_loop().create_task(_pipe(context, awaitable, to_message, on_error))
+    task.add_done_callback(lambda task: _close_unused(task, awaitable))
+    return task
+
+
+def _close_unused(task: asyncio.Task[None], awaitable: Awaitable[Any]) -> None:
     # One that was cancelled before its first step has left what it was given untouched.
     if task.cancelled() and iscoroutine(awaitable) and getcoroutinestate(awaitable) == CORO_CREATED:
         awaitable.close()

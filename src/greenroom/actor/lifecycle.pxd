@@ -8,7 +8,7 @@ from greenroom.actor.body cimport Body, Family, Obituary, new_object, obituary_o
 from greenroom.actor.spec cimport Blueprint, Spec, spec_of
 
 cdef bint COMPILED
-cdef int CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED
+cdef int AWAY, CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED
 cdef object NORMAL, SHUTDOWN, KILLED, Context, ActorRef, STOP_IN_ORDER, SAME_VERDICT, STOPPED_VERDICT
 
 @cython.final
@@ -17,6 +17,7 @@ cdef class Lifecycle:
     cdef readonly Loop loop
     cdef public object settings, mailbox
     cdef bint _keeps_history
+    cdef readonly bint is_placing
     cdef readonly Family top
     cdef public Cell root
     cdef public bint closed
@@ -38,6 +39,7 @@ cdef class Lifecycle:
         object mailbox,
         object settings,
         object drain,
+        object dispatcher=*,
     )
     @cython.locals(ref=Address)
     cdef Address _new_ref(self, Cell cell, object name, object parent)

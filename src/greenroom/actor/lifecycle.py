@@ -13,16 +13,17 @@ from math import inf
 from typing import Any
 from weakref import WeakValueDictionary
 
+from greenroom._core.alerts import AWAY
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import ENDED, Cell
 from greenroom._core.loop import Loop
 from greenroom._core.slip import Slip
 from greenroom.actor import bonds, ending, forcing, oversight, restarting, starting
-from greenroom.actor.behaviors import Behaviors
+from greenroom.actor.behaviors import Behavior, Behaviors
 from greenroom.actor.body import Body, Family, Obituary, obituary_of
 from greenroom.actor.context import Context
 from greenroom.actor.oversight import Failing
-from greenroom.actor.procedures import begin, call_hook
+from greenroom.actor.procedures import begin, call_hook, hand_to_actor, place_of
 from greenroom.actor.ref import ActorRef
 from greenroom.actor.reports import report_undecided
 from greenroom.actor.restarting import Leave
@@ -61,6 +62,7 @@ class Lifecycle:
         "_stop_order",
         "closed",
         "forced",
+        "is_placing",
         "loop",
         "mailbox",
         "pickled",
@@ -84,6 +86,8 @@ class Lifecycle:
         self.top = Family()
         # The cell of the root behavior, with which the system ends.
         self.root: Cell | None = None
+        # Whether the system has a say in where the code of actors runs that were spawned without a dispatcher.
+        self.is_placing: bool = port.is_placing
         # Whether nothing may be spawned any more.
         self.closed = False
         self.spawned = 0
@@ -125,13 +129,14 @@ class Lifecycle:
         mailbox: MailboxConfig | None,
         settings: Settings | None,
         drain: Any,
+        dispatcher: str | None = None,
     ) -> Any:
         """Bring up an actor; nothing of it runs before its loop's next visit. In eleven steps:
 
-        1 what was given is understood; 2 the system takes actors, 3 so does the parent, 4 and the name is free: all
-        that can be refused is refused by now, but for a full table, and nothing has changed yet. 5 A cell with its
-        mailbox 6 gets a slot and an id, 7 a ref, 8 a body, which has its parent's settings unless the spawn has its
-        own. 9 It stands among its siblings. 10 It is ordered to start; 11 the ref is returned.
+        1 what was given is understood, also where its code is to run; 2 the system takes actors, 3 so does the parent,
+        4 and the name is free: all that can be refused is refused by now, but for a full table, and nothing has changed
+        yet. 5 A cell with its mailbox 6 gets a slot and an id, 7 a ref, 8 a body, which has its parent's settings
+        unless the spawn has its own. 9 It stands among its siblings. 10 It is ordered to start; 11 the ref is returned.
         """
         spec = spec_of(factory, args, kwargs)
         if self.closed:
@@ -144,9 +149,17 @@ class Lifecycle:
                 settings = parent._cell.body.settings()
         if name is not None:
             family.require_free(name, parent)
+        place = None
+        if dispatcher is not None or self.is_placing:
+            dispatcher, place = self.port.place_for(dispatcher, spec, name, parent)
         cell = self.loop.spawn(None, None, self.mailbox if mailbox is None else mailbox)
         ref = self._new_ref(cell, spec.label if name is None else name, parent)
-        body = new_object(Context) if COMPILED else Context()
+        if place is not None:
+            body = place.new_context()
+            body.extra().place = place
+            cell.alert |= AWAY
+        else:
+            body = new_object(Context) if COMPILED else Context()
         body.cell = cell
         body.spec = spec
         if settings is not None and settings is not self.settings:
@@ -156,6 +169,8 @@ class Lifecycle:
         family.add(body, name)
         if drain is not None:
             body.extra().drain = drain
+        if dispatcher is not None:
+            body.extra().dispatcher = dispatcher
         if self._keeps_history:
             body.extra().history = [State.CREATED]
         self.spawned += 1
@@ -192,7 +207,7 @@ class Lifecycle:
         spec = body.spec
         self.enter(body, STARTING)
         blueprint = spec.blueprint
-        if blueprint is None or not blueprint.plain:
+        if blueprint is None or not blueprint.plain or place_of(body) is not None:
             return begin(starting.start(self, cell, body))
         actor = spec.factory(*spec.args, **spec.kwargs) if spec.args or spec.kwargs else spec.factory()
         if type(actor) is not blueprint.actor_class:  # its `__new__` has its own mind
@@ -243,7 +258,24 @@ class Lifecycle:
             return None
         if isinstance(notice, ReceiveTimeout) and (body.more.quiet is None or not body.more.quiet.is_still_quiet()):
             return None
-        return cell.handler(cell.subject, notice)
+        return hand_to_actor(body, notice)
+
+    def send_away(self, cell: Cell, message: object, sender: object, lane: int) -> Any:
+        """Have a message to an actor that works elsewhere handled there."""
+        return cell.body.more.place.carry(cell, message, sender, lane)
+
+    def absorb(self, cell: Cell, result: object) -> object:
+        """An actor that works elsewhere has returned this; what is left of it for the loop to do. Any thread."""
+        if result is SAME_VERDICT:
+            return None
+        if isinstance(result, Behavior) and result is not STOPPED_VERDICT and not result.unhandled:
+            starting.become_next(cell, result)
+            return None
+        return result
+
+    def call(self, what: str, action: Any) -> Any:
+        """Do something on the loop's own thread, and wait for its result."""
+        return self.port.call(what, action)
 
     def touched(self, cell: Cell) -> None:
         """An actor with a receive timeout takes a message."""
@@ -488,6 +520,8 @@ class Lifecycle:
             if more.standing is not None:
                 report_undecided(cell, more.standing)
                 restarting.forget(cell, body, more.standing)
+            if more.place is not None:
+                more.place.let_go()
         parent = ref._parent
         family = self.top if parent is None else parent._cell.body.family
         family.remove(body, ref._name)

@@ -72,6 +72,19 @@ class SystemPort(Protocol):
         """Bring up an actor."""
         ...
 
+    @property
+    def is_placing(self) -> bool:
+        """Whether it has a say in where the code of actors runs that were spawned without a dispatcher."""
+        ...
+
+    def place_for(self, dispatcher: str | None, spec: Any, name: str | None, parent: Any) -> tuple[str | None, Any]:
+        """By which dispatcher, and where, the code of a new actor is to run; nothing for the loop's own thread."""
+        ...
+
+    def call(self, what: str, action: Any) -> Any:
+        """Do something on the system's own thread, and wait for its result."""
+        ...
+
     def everybody_has_gone(self) -> None:
         """The last actor of a system that is stopping has ended."""
         ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from inspect import isawaitable
 from typing import Any
 
@@ -19,7 +19,17 @@ from greenroom.actor.signals import Signal
 from greenroom.actor.spec import blueprint_of
 from greenroom.exits import ends_system
 
-__all__ = ["Procedure", "actor_of", "attempt_hook", "begin", "call_hook"]
+__all__ = [
+    "Procedure",
+    "actor_of",
+    "attempt_hook",
+    "begin",
+    "call",
+    "call_hook",
+    "do",
+    "hand_to_actor",
+    "place_of",
+]
 
 _log = logging.getLogger("greenroom")
 
@@ -63,6 +73,42 @@ def actor_of(body: Body) -> Any:
     return more.behaviors[0].subject if more is not None and more.behaviors else body.cell.subject
 
 
+def place_of(body: Body) -> Any:
+    """Where the actor's code runs, if that is not on its loop's own thread."""
+    return None if body.more is None else body.more.place
+
+
+def place_for(body: Body, function: Callable[..., Any]) -> Any:
+    """Where one of the actor's functions is to be called, if that is not here."""
+    place = place_of(body)
+    return None if place is None or place.leaves_at_home(function) else place
+
+
+def call(body: Body, function: Callable[..., Any], *arguments: object) -> Procedure:
+    """Call a user's function, wherever the actor's code runs; what it returns, even if that is to be awaited."""
+    place = place_for(body, function)
+    if place is None:
+        return function(*arguments)
+    return (yield place.call(body.cell, function, arguments, False))
+
+
+def do(body: Body, function: Callable[..., Any], *arguments: object) -> Procedure:
+    """The same; what it returns is awaited, if it can be."""
+    place = place_for(body, function)
+    result = function(*arguments) if place is None else (yield place.call(body.cell, function, arguments, True))
+    if isawaitable(result):
+        result = yield result
+    return result
+
+
+def hand_to_actor(body: Body, message: object) -> Any:
+    """Have something that is no ordinary message handled like one: what that returns, or the rest of it."""
+    cell = body.cell
+    if place_of(body) is None:
+        return cell.handler(cell.subject, message)
+    return begin(do(body, cell.handler, cell.subject, message))
+
+
 def call_hook(body: Body, name: str, signal: Signal, *arguments: object) -> Procedure:
     """Call the hook `name` if the actor has it, then `on_signal`; the last result that is not None."""
     result = None
@@ -70,19 +116,13 @@ def call_hook(body: Body, name: str, signal: Signal, *arguments: object) -> Proc
     if isinstance(actor, Actor):
         hooks = blueprint_of(type(actor)).hooks
         if name in hooks:
-            result = getattr(actor, name)(*arguments)
-            if isawaitable(result):
-                result = yield result
+            result = yield from do(body, getattr(actor, name), *arguments)
         if "on_signal" in hooks:
-            answer = actor.on_signal(signal)
-            if isawaitable(answer):
-                answer = yield answer
+            answer = yield from do(body, actor.on_signal, signal)
             if answer is not None:
                 result = answer
     elif body.more is not None and body.more.on_signal is not None:
-        result = body.more.on_signal(body, signal)
-        if isawaitable(result):
-            result = yield result
+        result = yield from do(body, body.more.on_signal, body, signal)
     return result
 
 

@@ -12,7 +12,7 @@ from greenroom._core.cell import Cell
 from greenroom._core.door import Waiter
 from greenroom._core.timers import Alarm
 from greenroom.actor.address import Address, lend_methods
-from greenroom.actor.ask import Question, require_timeout
+from greenroom.actor.ask import Question, require_timeout, work_here
 from greenroom.actor.body import Body
 from greenroom.actor.registry import resolve
 from greenroom.actor.restarting import Leave
@@ -179,6 +179,8 @@ class ActorRef(Address, Generic[M, R]):
             if cell.loop.door.has_room(cell, lane):
                 cell.accept(message, sender, lane)
                 return
+        elif (work := work_here(cell.loop)) is not None:
+            sender = work.cell.ref
         await _wait_for_room(cell, message, sender, lane, timeout)
 
     # -- its life

@@ -14,7 +14,6 @@ Steps 1 to 3 happen at once, however long the backoff is: nobody holds a socket 
 from __future__ import annotations
 
 import logging
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.cell import Cell
@@ -23,7 +22,7 @@ from greenroom.actor import ending, starting
 from greenroom.actor.actor import Actor
 from greenroom.actor.body import Body, More
 from greenroom.actor.drain import Drain, clear, drain_all
-from greenroom.actor.procedures import Procedure, actor_of, attempt_hook, begin
+from greenroom.actor.procedures import Procedure, actor_of, attempt_hook, begin, do
 from greenroom.actor.signals import PreRestart
 from greenroom.actor.spec import blueprint_of
 from greenroom.actor.standing import Standing, standing_of
@@ -141,8 +140,7 @@ def _snapshot(body: Body) -> Procedure:
     if not isinstance(actor, Actor) or not blueprint_of(type(actor)).keeps_state:
         return None
     try:
-        state = actor.snapshot()
-        return (yield state) if isawaitable(state) else state
+        return (yield from do(body, actor.snapshot))
     except BaseException as exc:
         if isinstance(exc, GeneratorExit) and body.extra().abandoned:
             raise

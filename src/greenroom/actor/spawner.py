@@ -10,13 +10,14 @@ from greenroom.actor.body import Body
 from greenroom.actor.drain import Drain
 from greenroom.actor.lifecycle import Lifecycle
 from greenroom.actor.spec import Settings
-from greenroom.errors import ConfigError, InvalidName, UnknownDispatcher, WrongLoop
+from greenroom.errors import ConfigError, InvalidName, WrongLoop
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.specs import Supervision
 
-__all__ = ["DISPATCHERS", "Spawner"]
+__all__ = ["CONCURRENT", "Spawner"]
 
-DISPATCHERS = ("concurrent",)
+CONCURRENT = "concurrent"
+"""The dispatcher of actors that are spawned without one: the system's own loop."""
 
 
 class Spawner:
@@ -47,8 +48,6 @@ class Spawner:
             name = _checked_name(name)
         if mailbox is not None and not isinstance(mailbox, MailboxConfig):
             raise ConfigError("mailbox", mailbox, "must be a MailboxConfig")
-        if dispatcher is not None and dispatcher not in DISPATCHERS:
-            raise UnknownDispatcher(dispatcher, DISPATCHERS)
         if supervision is not None and not isinstance(supervision, Supervision):
             raise ConfigError("supervision", supervision, "must be a Supervision, as in Supervision(Directive.STOP)")
         if drain is not None and not isinstance(drain, Drain):
@@ -59,8 +58,8 @@ class Spawner:
         if supervision is not None or env is not None:
             settings = _inherit(life, parent, supervision, env)
         if life.is_foreign():
-            return self._spawn_there(factory, args, kwargs, parent, name, mailbox, settings, drain)
-        return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain)
+            return self._spawn_there(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher)
+        return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher)
 
     # Apart, because a function with a closure in it is slower from its first line on.
     def _spawn_there(
@@ -73,9 +72,11 @@ class Spawner:
         mailbox: MailboxConfig | None,
         settings: Settings | None,
         drain: Drain | None,
+        dispatcher: str | None,
     ) -> Any:
         return self.call(
-            "spawn()", lambda: self._life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain)
+            "spawn()",
+            lambda: self._life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher),
         )
 
     def call(self, what: str, action: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import isawaitable
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +11,7 @@ from greenroom._core.cell import Cell
 from greenroom.actor.actor import Actor
 from greenroom.actor.behaviors import Behavior, Behaviors, Failed, Receive, Setup, Supervised
 from greenroom.actor.body import Body, More
-from greenroom.actor.procedures import Procedure, actor_of, call_hook
+from greenroom.actor.procedures import Procedure, actor_of, call, call_hook, do
 from greenroom.actor.signals import PostRestart, PostStart, PreStart
 from greenroom.actor.spec import BEHAVIOR, HANDLER, Settings, blueprint_of, positional_arguments
 from greenroom.actor.stash import Stash
@@ -37,9 +38,9 @@ def start(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
     if spec.kind == HANDLER:
         play(body, Part(spec.factory, body, None))
     elif spec.kind == BEHAVIOR:
-        play(body, part_of(body, spec.factory))
+        play(body, (yield from call(body, part_of, body, spec.factory)))
     else:
-        made = spec.factory(*spec.args, **spec.kwargs)
+        made = yield from call(body, partial(spec.factory, *spec.args, **spec.kwargs))
         if isawaitable(made):
             _close(made)
             raise NotAnActor(
@@ -57,9 +58,7 @@ def _take_up(body: Body, standing: Any) -> Procedure:
     """Give a fresh instance what the last one wanted it to have."""
     state, standing.kept = standing.kept, None
     if state is not None:
-        restored = actor_of(body).restore(state)
-        if isawaitable(restored):
-            yield restored
+        yield from do(body, actor_of(body).restore, state)
         standing.kept = state  # it was not this that failed, if its start does
     yield from call_hook(body, "post_restart", PostRestart())
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from greenroom._core.cell import Cell
 from greenroom._core.kinds import MESSAGE
+from greenroom.actor.body import Obituary
 from greenroom.errors import ConfigError, NoMessage, StashFull
 
 __all__ = ["DEFAULT_CAPACITY", "Stash", "require_capacity"]
@@ -40,17 +42,33 @@ class Stash:
 
     def put(self, what: str = "put()") -> None:
         """Put the message in hand aside."""
-        visits = self._cell.loop.visits
-        if visits.hand is not self._cell or visits.kind != MESSAGE:
-            raise NoMessage(self._cell.shown(), what)
+        cell = self._cell
+        hand = self._hand()
+        if hand is None or hand.kind != MESSAGE:
+            raise NoMessage(cell.shown(), what)
         if self.full:
-            raise StashFull(self._cell.ref, self.capacity)
-        loop = self._cell.loop
-        self._entries.append(visits.stash())
-        loop.door.count_stashed(self._cell, 1)
+            raise StashFull(cell.ref, self.capacity)
+        self._entries.append(hand.stash())
+        if not cell.is_foreign():  # else it is counted when the errand comes home
+            cell.loop.door.count_stashed(cell, 1)
 
     def unstash_all(self) -> int:
         """Queue everything that was put aside, in its order, ahead of what is queued; how many messages that were."""
+        cell = self._cell
+        if not cell.is_foreign():
+            return self._unstash()
+        errand = self._hand()
+        count: int = cell.loop.host.call("unstash_all()", lambda: self._unstash(errand))
+        return count
+
+    def _hand(self) -> Any:
+        """What has the actor in hand, as seen from this thread."""
+        body: Any = self._cell.body
+        return None if type(body) is Obituary else body.hand()
+
+    def _unstash(self, errand: Any = None) -> int:
+        if errand is not None:
+            errand.keep_the_rest()
         count = len(self._entries)
         while self._entries:
             # Out only when it is in again: a mailbox with priorities asks for its key, and that may raise.

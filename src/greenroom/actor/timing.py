@@ -21,10 +21,10 @@ _FEW = 32
 class KeyedTimers:
     """Timers of one actor that have a name: starting one under a key ends the one that had it."""
 
-    __slots__ = ("_cell", "_sweep_at", "_timers")
+    __slots__ = ("_sweep_at", "_timers", "cell")
 
     def __init__(self, cell: Cell) -> None:
-        self._cell = cell
+        self.cell = cell
         self._timers: dict[Hashable, Timer] = {}
         self._sweep_at = _FEW
 
@@ -42,8 +42,8 @@ class KeyedTimers:
 
         A tick of the timer that had this key before is not delivered any more, even if it is queued.
         """
-        to = self._cell if target is None else cell_of(target, "timers.start()")
-        started = start_timer(self._cell, delay, to, message, every, fixed_rate)
+        to = self.cell if target is None else cell_of(target, "timers.start()")
+        started = start_timer(self.cell, delay, to, message, every, fixed_rate)
         self.cancel(key)
         if len(self._timers) >= self._sweep_at:
             self._sweep()

@@ -6,13 +6,13 @@ import asyncio
 from _thread import get_ident
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from inspect import isawaitable
 from typing import Any
 
 from greenroom._core.cell import Cell
 from greenroom.actor.actor import Actor
+from greenroom.actor.ask import work_here
 from greenroom.actor.body import Body
-from greenroom.actor.procedures import Procedure, actor_of, begin
+from greenroom.actor.procedures import Procedure, actor_of, begin, do
 from greenroom.actor.states import State
 from greenroom.errors import ActorTerminated, WaitsForItself, in_words
 from greenroom.exits import ExitReason
@@ -107,7 +107,9 @@ def _has_run(body: Body) -> bool:
 
 def _require_other(cell: Cell, what: str) -> None:
     """Raise when an actor's own handler or hook is about to wait for what cannot come before it has ended."""
-    if not cell.is_foreign() and cell.loop.visits.hand is cell:
+    work = work_here(cell.loop)
+    here = work is not None and work.cell is cell if cell.is_foreign() else cell.loop.visits.hand is cell
+    if here:
         raise WaitsForItself(f"{cell.shown()} awaits its own {what}, which cannot come before its handler has ended")
 
 
@@ -125,8 +127,7 @@ async def inspect_actor(cell: Cell, items: tuple[str, ...]) -> Mapping[str, Any]
     def look(body: Body) -> Procedure:
         actor = actor_of(body)
         try:
-            seen = actor.inspect(*items) if isinstance(actor, Actor) else {}
-            waiter.end((yield seen) if isawaitable(seen) else seen)
+            waiter.end((yield from do(body, actor.inspect, *items)) if isinstance(actor, Actor) else {})
         except Exception as exc:
             waiter.end(None, exc)
 

@@ -18,7 +18,7 @@ from greenroom._core.loop import Loop
 from greenroom._core.verdict import Verdict
 from greenroom.actor.actor import Actor
 from greenroom.actor.body import Body
-from greenroom.actor.procedures import Procedure, actor_of, begin, call_hook
+from greenroom.actor.procedures import Procedure, actor_of, begin, call_hook, hand_to_actor
 from greenroom.actor.signals import Terminated
 from greenroom.actor.spec import blueprint_of
 from greenroom.errors import ActorTerminated, DeathPact, WrongLoop
@@ -115,7 +115,7 @@ def deliver(body: Body, notice: Terminated) -> Any:
     del watching[target]
     if watch.message is not None:
         body.cell.loop.visits.show(watch.message)
-        return body.cell.handler(body.cell.subject, watch.message)
+        return hand_to_actor(body, watch.message)
     return begin(_hand_over(body, notice))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.drain import Drain
-from greenroom.actor.spawner import DISPATCHERS
+from greenroom.actor.spawner import CONCURRENT
 from greenroom.errors import AlreadyReplied, BadArgument, in_words
 from greenroom.lanes import Lane
 from greenroom.records import Record
@@ -152,7 +152,8 @@ class Spawned(Effect):
         self.mailbox = body.cell.config
         self.drain = Drain.DEAD_LETTER if drain is None else drain
         self.env = dict(settings.env)
-        self.dispatcher = DISPATCHERS[0]  # there is no other yet
+        named = None if body.more is None else body.more.dispatcher
+        self.dispatcher = CONCURRENT if named is None else named
 
     def __repr__(self) -> str:
         return f"<Spawned {self.ref}>"

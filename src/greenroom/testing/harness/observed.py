@@ -31,6 +31,8 @@ __all__ = ["Inert", "ObservedContext"]
 class Inert(Actor[Any, Any]):
     """Stands in for another actor. It does nothing, and what it is asked stays open for the test to answer."""
 
+    __greenroom_stays_at_home__ = True
+
     def pre_start(self) -> None:
         """Not even the end of the actor under test means anything to it."""
         self.ctx.trap_exit = True

@@ -121,6 +121,8 @@ class Inbox:
 class Ear(Actor[Any, Any]):
     """The actor of a probe: hands everything on to its inbox. What it is asked stays open, for the test to answer."""
 
+    __greenroom_stays_at_home__ = True
+
     def __init__(self, inbox: Inbox) -> None:
         self.inbox = inbox
 

@@ -1,0 +1,71 @@
+"""Where the code of an actor runs, if that is not on its loop's own thread.
+
+An actor's life is kept by its loop, wherever its code runs: a place only carries out calls of the user's functions,
+one at a time for each actor, and brings home what came of them. What a place must be able to do is `do`; the rest is
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from inspect import iscoroutine
+from typing import Any
+
+from greenroom._core.cell import Cell
+from greenroom._core.errands import Call, Errand, Work
+from greenroom.actor.away import AwayContext
+from greenroom.actor.context import Context
+from greenroom.errors import NotAwaited
+
+__all__ = ["Place"]
+
+
+class Place:
+    """Carries out what its actors have to do. Made by a dispatcher, for one actor or for many."""
+
+    def __init__(self, dispatcher: str) -> None:
+        self.dispatcher = dispatcher
+
+    def do(self, work: Work) -> None:
+        """Have it carried out, and go on. For the loop's own thread."""
+        raise NotImplementedError
+
+    def others_wait(self) -> bool:
+        """Whether somebody waits for the thread that calls this."""
+        return False
+
+    def let_go(self) -> None:
+        """An actor that was here has ended for good. For the loop's own thread."""
+
+    def new_context(self) -> Context:
+        """The context of an actor that is to be here."""
+        return AwayContext()
+
+    def leaves_at_home(self, function: Callable[..., Any]) -> bool:
+        """Whether a function is called by the loop's own thread all the same: an async one, where asyncio is not."""
+        return False
+
+    def call(self, cell: Cell, function: Callable[..., Any], arguments: tuple[Any, ...], awaits: bool) -> Call:
+        """Have a user's function called; to be awaited. With `awaits`, what it returns may be awaited there too."""
+        call = Call(cell, function, arguments, awaits)
+        self.do(call)
+        return call
+
+    def carry(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
+        """Have a message handled, and those behind it; to be awaited: what the last handler returned."""
+        if self.leaves_at_home(cell.handler):
+            handled: Coroutine[Any, Any, object] = cell.handler(cell.subject, message)
+            return handled
+        errand = Errand(cell, message, sender, lane, self.others_wait)
+        errand.carry()
+        return self._carry_out(cell, errand)
+
+    async def _carry_out(self, cell: Cell, errand: Errand) -> object:
+        self.do(errand)
+        result = await errand
+        if hasattr(type(result), "__await__"):
+            # An async handler was only called there; it runs here, where asyncio does.
+            if not iscoroutine(result):
+                raise NotAwaited(cell.shown(), result)
+            result = await result
+        return result
