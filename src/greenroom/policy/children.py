@@ -71,6 +71,8 @@ class ChildSpec:
     backoff: Backoff | None = None
     mailbox: MailboxConfig | OnRestart | None = None
     significant: bool = False
+    dispatcher: str | None = None
+    """The dispatcher that runs it; None for the system's own loop, or what the configuration says."""
 
     def __post_init__(self) -> None:
         given: Any = self.name
@@ -87,6 +89,8 @@ class ChildSpec:
         require_backoff(self.backoff)
         if self.mailbox is not None and not isinstance(self.mailbox, MailboxConfig | OnRestart):
             raise ConfigError("mailbox", self.mailbox, "must be a MailboxConfig or an OnRestart")
+        if self.dispatcher is not None and not isinstance(self.dispatcher, str):
+            raise ConfigError("dispatcher", self.dispatcher, "must be the name of a dispatcher")
         if not isinstance(self.significant, bool):
             raise ConfigError("significant", self.significant, "must be True or False")
         if self.significant and self.restart is Restart.PERMANENT:

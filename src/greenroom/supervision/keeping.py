@@ -56,6 +56,7 @@ class Keeping(Actor[Any, Any]):
     """The common part of `Supervisor` and `DynamicSupervisor`."""
 
     REQUESTS: ClassVar[tuple[type, ...]] = (StartChild, StopChild, WhichChildren, CountChildren)
+    __greenroom_stays_at_home__: ClassVar[bool] = True
 
     def __init__(self, intensity: int | None, period: float, backoff: Backoff | None) -> None:
         self._period = period
@@ -277,7 +278,15 @@ class Keeping(Actor[Any, Any]):
         mailbox = spec.mailbox if isinstance(spec.mailbox, MailboxConfig) else None
         life = self.ctx.cell.loop.host
         ref = life.spawn(
-            spec.factory, spec.args, dict(spec.kwargs), self.ctx.self, self._name_of(ward), mailbox, None, None
+            spec.factory,
+            spec.args,
+            dict(spec.kwargs),
+            self.ctx.self,
+            self._name_of(ward),
+            mailbox,
+            None,
+            None,
+            spec.dispatcher,
         )
         ward.entrust(ref)
 

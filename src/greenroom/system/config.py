@@ -68,6 +68,11 @@ class SystemConfig:
     """What becomes of actors that fail, if nothing else was said when they or their parents were spawned."""
     env: Mapping[str, Any] = field(default_factory=dict)
     """What actors find in `ctx.env`."""
+    dispatchers: Mapping[str, Any] = field(default_factory=dict)
+    """Dispatchers beside the built-in ones, or those with other settings: `{"io": Parallel(threads=8)}`."""
+    placement: Mapping[str, str] = field(default_factory=dict)
+    """Which dispatcher runs the actors that were spawned without one, by patterns of their paths; the first that fits
+    counts: `{"/ingest/*": "io"}`. A nameless actor's path ends with its class and a `$`."""
 
     def __post_init__(self) -> None:
         self.limits()
@@ -87,6 +92,13 @@ class SystemConfig:
         if not isinstance(self.env, Mapping):
             raise ConfigError("env", self.env, "must be a mapping")
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
+        _require_dispatchers(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Mapping proxies cannot be pickled; their contents can.
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        plain = {name: dict(value) if isinstance(value, MappingProxyType) else value for name, value in values.items()}
+        return SystemConfig.from_mapping, (plain,)
 
     def limits(self) -> Limits:
         """The part of it that a loop enforces."""
@@ -174,6 +186,19 @@ def _require_count(name: str, value: object) -> None:
         raise ConfigError(name, value, "must be a whole number, zero or more")
 
 
+def _require_dispatchers(config: SystemConfig) -> None:
+    for name in ("dispatchers", "placement"):
+        given = getattr(config, name)
+        if not isinstance(given, Mapping) or not all(isinstance(key, str) and key for key in given):
+            raise ConfigError(name, given, "must be a mapping with texts as its keys")
+        object.__setattr__(config, name, MappingProxyType(dict(given)))
+    if config.dispatchers or config.placement:
+        # Few programs need them, and they take a while to import.
+        from greenroom.system.dispatchers.registry import Dispatchers
+
+        Dispatchers("config", config.dispatchers, config.placement)
+
+
 def _mailbox_of(values: Mapping[str, Any], base: MailboxConfig | None = None) -> MailboxConfig:
     given = dict(values)
     unknown = given.keys() - {"capacity", "overflow", "lanes"}
@@ -202,7 +227,7 @@ def _lane_of(name: object) -> Lane:
 
 
 def _parse(variable: str, setting: str, text: str) -> Any:
-    if setting in ("clock", "env", "mailbox", "supervision"):
+    if setting in ("clock", "dispatchers", "env", "mailbox", "placement", "supervision"):
         raise ConfigError(variable, text, "cannot be given as a variable")
     if setting == "history":
         if text.lower() not in ("1", "0", "true", "false", "yes", "no"):

@@ -78,10 +78,11 @@ class _OverallDeadline(Alarm):
 class Shutdown:
     """The end of one system. Begun once, by the first to ask; everybody else joins."""
 
-    def __init__(self, name: str, life: Lifecycle, poller: Poller) -> None:
+    def __init__(self, name: str, life: Lifecycle, poller: Poller, close_dispatchers: Callable[[], list[str]]) -> None:
         self._name = name
         self._life = life
         self._poller = poller
+        self._close_dispatchers = close_dispatchers
         self.phase = Phase.NEW
         self.cause: BaseException | None = None
         self.report: ShutdownReport | None = None
@@ -155,6 +156,8 @@ class Shutdown:
                 cancel_handler(self._life, cell, body.extra())
         for _ in range(_TURNS):
             await asyncio.sleep(0)
+        if self._life.loop.elsewhere:
+            await self._poller.idle()
 
     def _force_all(self) -> None:
         """End whatever is left, children before their parents; no hook runs any more."""
@@ -176,6 +179,10 @@ class Shutdown:
         seconds = loop.now() - began
         self._poller.detach()
         loop.close()
+        for thread in self._close_dispatchers():
+            _log.error(
+                "%s: a handler holds the thread %r and cannot be interrupted; it is left behind", self._name, thread
+            )
         self.phase = Phase.STOPPED
         forced = tuple(self._life.forced)
         self.report = ShutdownReport(self._life.spawned, self._life.terminated, forced, seconds, self.cause)

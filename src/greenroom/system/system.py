@@ -15,10 +15,11 @@ from greenroom._core.counts import count_cell, count_loop
 from greenroom._core.hooks import Hooks
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
+from greenroom.actor.ask import work_here
 from greenroom.actor.deadletters import DeadLetters
 from greenroom.actor.lifecycle import Lifecycle
 from greenroom.actor.registry import enrol
-from greenroom.actor.spawner import Spawner
+from greenroom.actor.spawner import CONCURRENT, Spawner
 from greenroom.actor.spawning import Spawns
 from greenroom.actor.timing import cell_of
 from greenroom.clock import Clock, Random
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from greenroom.actor.ref import ActorRef
+    from greenroom.system.dispatchers.registry import Dispatchers
     from greenroom.system.snapshot import SystemSnapshot
 
 __all__ = ["ActorSystem"]
@@ -89,10 +91,11 @@ class ActorSystem(Spawns, Spawner):
         director = self._loop.director
         self.random = Random(director.seed if director is not None and self.config.seed is None else self.config.seed)
         self._poller = Poller(self._loop)
-        self._shutdown = Shutdown(name, self._life, self._poller)
+        self._shutdown = Shutdown(name, self._life, self._poller, self._close_dispatchers)
         self._thread: threading.Thread | None = None
         self.dead_letters = DeadLetters(self.config.dead_letters, self.clock)
         self.observers = Observers(hooks)
+        self._dispatchers: Dispatchers | None = None
         enrol(self)
         self.root: ActorRef[Any, Any] | None = None
         if root is not None:
@@ -225,7 +228,9 @@ class ActorSystem(Spawns, Spawner):
         await self._shutdown.wait()
 
     def _is_in_handler(self) -> bool:
-        return get_ident() == self._loop.runq.thread and self._loop.visits.hand is not None
+        if get_ident() == self._loop.runq.thread:
+            return self._loop.visits.hand is not None
+        return work_here(self._loop) is not None
 
     @property
     def phase(self) -> str:
@@ -343,6 +348,38 @@ class ActorSystem(Spawns, Spawner):
             hand = self._loop.visits.hand
             busy = "its asyncio loop does not run" if hand is None else f"{hand.name()} holds its thread"
             raise LoopBusy(self.name, f"{what} waited {CALL_TIMEOUT} s: {busy}") from None
+
+    # -- dispatchers
+
+    @property
+    def dispatchers(self) -> Dispatchers:
+        """Who decides on which thread the code of an actor runs, by name: `spawn(..., dispatcher="parallel")`."""
+        if self._dispatchers is None:
+            # Few programs need them, and they take a while to import.
+            from greenroom.system.dispatchers.registry import Dispatchers
+
+            self._dispatchers = Dispatchers(
+                self.name,
+                self.config.dispatchers,
+                self.config.placement,
+                in_place=self._loop.director is not None,
+                loop_factory=_loop_factory(),
+            )
+        return self._dispatchers
+
+    def _close_dispatchers(self) -> list[str]:
+        return [] if self._dispatchers is None else self._dispatchers.close()
+
+    @property
+    def is_placing(self) -> bool:
+        """Whether the config has a say in which dispatcher runs an actor."""
+        return bool(self.config.placement)
+
+    def place_for(self, dispatcher: str | None, spec: Any, name: str | None, parent: Any) -> tuple[str | None, Any]:
+        """By which dispatcher, and where, the code of a new actor is to run; nothing for the loop's own thread."""
+        if dispatcher == CONCURRENT:
+            return None, None
+        return self.dispatchers.place_for(dispatcher, spec, name, parent)
 
     # -- what the actors' floor asks for
 

@@ -1,0 +1,1 @@
+"""Dispatchers: on which thread, or in which process, the code of an actor runs."""

@@ -1,0 +1,98 @@
+"""The kinds of dispatcher there are, and their settings.
+
+>>> Parallel(threads=4)
+Parallel(threads=4)
+>>> Parallel(threads=0)
+Traceback (most recent call last):
+    ...
+greenroom.errors.ConfigError: threads=0: must be a whole number, and at least 1
+>>> settings_of("io", {"kind": "parallel", "threads": 8})
+Parallel(threads=8)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from greenroom.errors import ConfigError
+from greenroom.records import Record
+
+__all__ = ["BUILT_IN", "Concurrent", "DispatcherSettings", "Parallel", "Pinned", "settings_of"]
+
+
+class DispatcherSettings(Record):
+    """What a dispatcher is: one of the classes below, for `SystemConfig.dispatchers` and `system.dispatchers`."""
+
+    __slots__ = ()
+
+
+class Concurrent(DispatcherSettings):
+    """The system's own loop: all actors on one thread, in turn. The fastest for messages, and the default."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._set()
+
+
+class Pinned(DispatcherSettings):
+    """A thread for each actor, with an asyncio loop of its own; on the processor `core`, if one is named."""
+
+    __slots__ = ("core",)
+
+    core: int | None
+
+    def __init__(self, core: int | None = None) -> None:
+        if core is not None and (not _is_whole(core) or core < 0):
+            raise ConfigError("core", core, "must be the number of a processor, counted from 0, or None for any")
+        self._set(core)
+
+
+class Parallel(DispatcherSettings):
+    """Worker threads that many actors share, for handlers that block or release the GIL.
+
+    `threads` is how many handlers may run at once: by default four more than there are processors, and at most 32.
+    """
+
+    __slots__ = ("threads",)
+
+    threads: int
+
+    def __init__(self, threads: int | None = None) -> None:
+        if threads is None:
+            threads = min(32, (os.cpu_count() or 1) + 4)
+        if not _is_whole(threads) or threads < 1:
+            raise ConfigError("threads", threads, "must be a whole number, and at least 1")
+        self._set(threads)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+BUILT_IN: dict[str, type[DispatcherSettings]] = {"concurrent": Concurrent, "pinned": Pinned, "parallel": Parallel}
+"""The dispatchers that every system has, and the kinds that a configuration file can name."""
+
+
+def settings_of(name: str, value: Any) -> DispatcherSettings:
+    """The settings of the dispatcher `name`: given as such, as the name of a kind, or as a table with its `kind`."""
+    where = f"dispatchers[{name!r}]"
+    if isinstance(value, DispatcherSettings):
+        return value
+    if isinstance(value, str):
+        value = {"kind": value}
+    if not isinstance(value, Mapping):
+        raise ConfigError(where, value, "must be one of Concurrent(), Pinned() or Parallel(), or a table with a `kind`")
+    options: Any = dict(value)
+    kind = options.pop("kind", name)
+    if kind not in BUILT_IN:
+        raise ConfigError(f"{where}.kind", kind, f"must be one of {', '.join(BUILT_IN)}")
+    settings: Any = BUILT_IN[kind]
+    unknown = [option for option in options if option not in settings.__slots__]
+    if unknown:
+        known = f"; there are: {', '.join(settings.__slots__)}" if settings.__slots__ else ""
+        raise ConfigError(f"{where}.{unknown[0]}", options[unknown[0]], f"{kind} has no such setting{known}")
+    made: DispatcherSettings = settings(**options)
+    return made
