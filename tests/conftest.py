@@ -14,13 +14,15 @@ import pytest
 
 from greenroom import ActorSystem, Directive, Supervision, SystemConfig
 from greenroom.testing import Simulation, assert_ledger_balanced
-from tests.seeds import deal_out, run_at_seeds
+from tests.seeds import FOLDERS, deal_out, run_at_seeds
 
 DEADLINE = 20.0
 """Seconds a test may wait for anything. Never reached unless something is wrong."""
 
 BACKENDS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
 SIMULATION = "simulation"
+DISPATCHERS = ["parallel", "pinned"]
+"""Those that run actors elsewhere than on the system's own loop: the conformance tests are run with each of them."""
 
 Program = Callable[[ActorSystem], Coroutine[Any, Any, None]]
 
@@ -61,6 +63,11 @@ class Play:
         # What runs it, if that is not asyncio or uvloop itself.
         self.simulation: Simulation | None = None
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the actors' code runs on other threads than the system's."""
+        return self.backend in DISPATCHERS
+
     def loop_factory(self) -> asyncio.AbstractEventLoop:
         if self.backend == "uvloop":
             import uvloop
@@ -76,6 +83,8 @@ class Play:
         `supervision=Supervision()`.
         """
         config.setdefault("supervision", Supervision(Directive.STOP))
+        if self.is_elsewhere:
+            config.setdefault("placement", {"*": self.backend})
 
         async def main() -> None:
             async with asyncio.timeout(self.deadline):
@@ -106,9 +115,9 @@ class Play:
         assert self.raised == []
 
 
-@pytest.fixture(params=[*BACKENDS, SIMULATION])
+@pytest.fixture(params=[*BACKENDS, *DISPATCHERS, SIMULATION])
 def play(request: pytest.FixtureRequest) -> Play:
-    """Runs `program(system)` on asyncio, on uvloop, and in simulations at many seeds.
+    """Runs `program(system)` on asyncio, on uvloop, with actors on other threads, and in simulations at many seeds.
 
     `play(program, clock=ManualClock(), max_actors=5)`.
     """
@@ -118,8 +127,19 @@ def play(request: pytest.FixtureRequest) -> Play:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say at how many seeds each test is simulated."""
+    """Say at how many seeds each test is simulated, and which are run with every dispatcher."""
+    items[:] = [item for item in items if _is_run(item)]
     deal_out(items, SIMULATION)
+
+
+def _is_run(item: pytest.Item) -> bool:
+    """Whether a test is to be run with the dispatcher that it was given, if it was."""
+    call = getattr(item, "callspec", None)
+    if call is None or call.params.get("play") not in DISPATCHERS:
+        return True
+    mark = item.get_closest_marker("at_home")
+    stays = mark is not None and (not mark.args or call.params["play"] in mark.args)
+    return item.path.parent.name in FOLDERS and not stays
 
 
 @pytest.hookimpl(tryfirst=True)

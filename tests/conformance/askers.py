@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Context, ManualClock, Reply
+from tests.gates import Event
 
 __all__ = [
     "ANYWHERE",
@@ -120,7 +121,7 @@ class Keeper(Actor[Any, Any]):
 class Gated(Actor[Any, Any]):
     """Suspends until its gate is open, and answers then; `arrived` tells that a message is in hand."""
 
-    def __init__(self, gate: asyncio.Event, arrived: asyncio.Event) -> None:
+    def __init__(self, gate: Event, arrived: Event) -> None:
         self.gate = gate
         self.arrived = arrived
 

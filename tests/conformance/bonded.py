@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any
@@ -20,6 +19,7 @@ from greenroom import (
     Supervision,
 )
 from tests.conformance.watchers import Doer, Ref
+from tests.gates import Event
 
 __all__ = [
     "AT_ONCE",
@@ -121,8 +121,8 @@ class Busy:
         self._system = system
         self._ref = ref
         self._act = act
-        self._gate = asyncio.Event()
-        self._entered = asyncio.Event()
+        self._gate = Event()
+        self._entered = Event()
         self._asked: Awaitable[Any] | None = None
 
     async def _hold(self, ctx: Context) -> Any:

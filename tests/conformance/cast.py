@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Context
+from tests.gates import Event
 
 __all__ = [
     "FOREIGN",
@@ -83,8 +84,8 @@ class Holding:
         self.system = system
         self.heard: list[Any] = []
         self.senders: list[Any] = []
-        self.entered = asyncio.Event()
-        self.released = asyncio.Event()
+        self.entered = Event()
+        self.released = Event()
         self.act: Callable[[Context], object] = id
         self.ref: ActorRef[Any, Any] = system.spawn(Held, self, **options)
 

@@ -11,6 +11,7 @@ import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Backoff, OnRestart, State, Supervision
 from tests.conformance.lives import TRANSITIONS
+from tests.gates import Event, turns
 
 __all__ = [
     "AT_ONCE",
@@ -181,8 +182,8 @@ class Gate:
     """Something to wait at, again and again; `entered` tells that somebody does."""
 
     def __init__(self, stubborn: bool = False) -> None:
-        self.entered = asyncio.Event()
-        self.opened = asyncio.Event()
+        self.entered = Event()
+        self.opened = Event()
         self.cancelled = 0
         self.stubborn = stubborn
 
@@ -208,12 +209,6 @@ def assert_legal(history: tuple[State, ...], *, killed: bool = False) -> None:
 def runs(ref: Ref) -> bool:
     """Whether it is RUNNING now."""
     return ref.state is State.RUNNING
-
-
-async def turns(count: int = 10) -> None:
-    """Let asyncio, and the system on it, have some turns; for when nothing settles."""
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 async def soon(system: ActorSystem, awaited: Awaitable[Any], within: float = 3.0) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from inspect import isawaitable
 from itertools import pairwise
 from typing import Any
 
@@ -80,7 +81,7 @@ class HookedAsync(Hooked):
 
     async def finish(self, result: Any) -> Any:
         await asyncio.sleep(0)
-        return await result if asyncio.isfuture(result) or asyncio.iscoroutine(result) else result
+        return await result if isawaitable(result) else result
 
     async def receive(self, message: Any) -> Any:
         return await self.finish(super().receive(message))

@@ -23,6 +23,7 @@ from greenroom import (
 )
 from greenroom.errors import InvalidDelay
 from tests.conformance.askers import ANYWHERE, ON_A_LOOP, Echo, Gated, Keeper, Ref, ask_from, outcome, pass_time, until
+from tests.gates import Event
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -150,7 +151,7 @@ def test_a_handler_that_returns_late_has_answered_late(play: Play, in_hand: bool
     clock = ManualClock()
 
     async def program(system: ActorSystem) -> None:
-        gate, arrived = asyncio.Event(), asyncio.Event()
+        gate, arrived = Event(), Event()
         ref = system.spawn(Gated, gate, arrived)
         if not in_hand:
             ref.tell("first")
@@ -277,8 +278,8 @@ def test_a_death_pact_fails_what_was_asked(play: Play) -> None:  # case 24, M8
 @pytest.mark.parametrize("where", ANYWHERE)
 def test_a_killed_actor_leaves_no_asker_waiting(play: Play, where: str, in_hand: bool) -> None:  # case 24
     async def program(system: ActorSystem) -> None:
-        arrived = asyncio.Event()
-        ref = system.spawn(Gated, asyncio.Event(), arrived)
+        arrived = Event()
+        ref = system.spawn(Gated, Event(), arrived)
         if not in_hand:
             ref.tell("first")
         asking = asyncio.create_task(ask_from(where, system, ref, "?", timeout=None))

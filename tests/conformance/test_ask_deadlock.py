@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from greenroom import Actor, ActorSystem, ActorTerminated, AskDeadlock, AskTimeout, Context, Drain, ManualClock, Reply
 from tests.conformance.askers import Echo, Keeper, Ref, outcome, until
+from tests.gates import Event
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -122,7 +123,7 @@ def test_two_that_ask_each_other_at_once_are_a_circle_for_one_of_them(play: Play
 def test_an_ask_that_is_awaited_later_closes_the_circle_then(play: Play) -> None:  # case 25
     async def program(system: ActorSystem) -> None:
         a, b = system.spawn(Doer), system.spawn(walk_carefully)
-        gate = asyncio.Event()
+        gate = Event()
 
         async def ask_and_wait(ctx: Context) -> Any:
             asked = b.ask((a,), timeout=None)
@@ -195,7 +196,7 @@ def test_who_has_forwarded_an_ask_may_ask_the_asker(play: Play) -> None:  # case
 def test_a_circle_can_be_closed_by_handing_an_ask_on(play: Play, way: str) -> None:  # case 25: exact on one loop
     async def program(system: ActorSystem) -> None:
         a = system.spawn(walk_carefully)
-        gate = asyncio.Event()
+        gate = Event()
 
         async def forward(ctx: Context, path: Any) -> None:
             await gate.wait()
@@ -288,6 +289,7 @@ def test_waiting_for_the_first_of_two_asks_is_no_deadlock(play: Play) -> None:  
     play(program)
 
 
+@pytest.mark.at_home("pinned")
 @pytest.mark.parametrize("way", ["gather", "create_task", "TaskGroup", "pipe_to_self"])
 def test_an_ask_in_a_task_is_no_deadlock_but_a_timeout(play: Play, way: str) -> None:  # case 25
     clock = ManualClock()

@@ -13,6 +13,7 @@ import pytest
 from greenroom import Actor, ActorSystem, ActorTerminated, AskTimeout, Context, Drain
 from greenroom.errors import NotStarted, WaitsForItself
 from greenroom.testing import assert_ledger_balanced
+from tests.gates import Gate
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -27,7 +28,7 @@ class Echo(Actor[Any, Any]):
 
 def test_a_timeout_ends_the_ask_though_the_actor_is_suspended_and_the_loop_asleep(play: Play) -> None:  # case 23
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
 
         async def busy(ctx: Context, message: object) -> None:
             await gate
@@ -98,7 +99,7 @@ def test_a_failure_on_another_thread_comes_back_too(play: Play) -> None:
 
 def test_when_one_who_awaits_an_ask_is_cancelled_so_are_the_others(play: Play) -> None:  # case 28
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
 
         async def slow(ctx: Context, message: object) -> None:
             await gate

@@ -343,6 +343,7 @@ def test_ask_without_a_loop_says_to_use_ask_sync(play: Play) -> None:  # J9
     play(program)
 
 
+@pytest.mark.at_home
 def test_ask_sync_is_refused_on_the_systems_own_thread(play: Play) -> None:  # J9
     async def program(system: ActorSystem) -> None:
         ref = system.spawn(Echo)

@@ -24,6 +24,7 @@ from greenroom import (
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.askers import until
 from tests.conformance.lives import Hooked, HookedAsync, Plain, assert_is_a_life, ended
+from tests.gates import Gate, turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -131,8 +132,7 @@ def test_nothing_that_hangs_keeps_an_actor_from_ending(
             parent.stop()
         elif how == "shutdown":
             shutdown = asyncio.ensure_future(system.shutdown())
-            for _ in range(5):
-                await asyncio.sleep(0)
+            await turns(5)
         else:
             getattr(ref, how)()
         await clock.advance(STOP_TIMEOUT + 2 * GRACE)
@@ -182,7 +182,7 @@ def test_an_order_to_end_is_no_reason_to_force_an_actor_that_has_ended(play: Pla
     clock = ManualClock()
 
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         ref = system.spawn(HookedAsync)
         ref.tell(lambda _: gate)
         await clock.advance(0.0)

@@ -10,6 +10,7 @@ import pytest
 from greenroom import ActorSystem, ActorTerminated, Context, ExitKind, ManualClock
 from tests.conformance.askers import until
 from tests.conformance.lives import HookedAsync, ended
+from tests.gates import Gate, turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -21,17 +22,17 @@ def test_an_actor_is_not_forced_unless_it_was_told_to_end(play: Play) -> None:  
     clock = ManualClock()
 
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        gate = Gate()
 
         async def inspect_myself(ctx: Context, message: Any) -> str:
             inspecting.append(asyncio.ensure_future(ctx.self.inspect()))  # which waits for this handler to end
-            return await gate
+            return str(await gate)
 
         inspecting: list[asyncio.Future[Any]] = []
         ref = system.spawn(inspect_myself)
         asked = ref.ask("go", timeout=None)
         for _ in range(10):
-            await asyncio.sleep(0)
+            await turns(1)
             await clock.advance(10 * STOP_TIMEOUT)
         assert not asked.done()
         gate.set_result("still there")
@@ -48,7 +49,7 @@ def test_a_handler_that_is_cancelled_may_clean_up(play: Play, how: str) -> None:
     clock = ManualClock()
 
     async def program(system: ActorSystem) -> None:
-        cleaning: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        cleaning = Gate()
 
         async def tidy(ctx: Context, message: Any) -> str:
             try:
@@ -73,7 +74,7 @@ def test_a_handler_that_is_cancelled_may_clean_up(play: Play, how: str) -> None:
 
 def test_a_killed_asker_leaves_a_late_reply_behind(play: Play) -> None:  # case 57, case 28
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         slow = system.spawn(HookedAsync)
         asker = system.spawn(HookedAsync)
 

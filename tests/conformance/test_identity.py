@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, ManualClock, State, SystemConfig
 from greenroom.errors import RefGone
 from greenroom.testing import TestProbe, assert_ledger_balanced
+from tests.conformance.askers import until
 from tests.conformance.cast import FOREIGN, Listener, run_threads, run_threads_while_blocked
 
 if TYPE_CHECKING:
@@ -402,9 +403,7 @@ def test_a_ref_keeps_no_ended_actor_alive(play: Play) -> None:  # J14
         del thing
         assert gone() is not None
         await end(ref)
-        await asyncio.sleep(0)
-        gc.collect()
-        assert gone() is None
+        await until(lambda: gc.collect() is not None and gone() is None)
         assert not ref.is_alive
 
     play(program)

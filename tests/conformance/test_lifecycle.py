@@ -25,6 +25,7 @@ from tests.conformance.lives import (
     every_kind,
     raises,
 )
+from tests.gates import Gate
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -195,8 +196,8 @@ def test_an_actor_suspended_anywhere_can_be_ended(play: Play, suspended_in: str,
     error = ValueError("on purpose")
 
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
+        reached = Gate()
 
         def wait(_: object) -> Any:
             reached.set_result(None)

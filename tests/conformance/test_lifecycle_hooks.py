@@ -97,6 +97,7 @@ def test_a_hook_that_raises_at_the_end_changes_nothing(
         probe = TestProbe(system)
         ref = system.spawn(kind, log, name="one", **{hook: raises(error("on purpose"))})
         child = await ref.ask(lambda ctx: ctx.spawn(Hooked, log, post_stop=lambda _: log.append("the child's")))
+        await child.started()
         await probe.watch(ref)
         end(ref, how)
         ref.tell("too late")

@@ -12,6 +12,7 @@ import pytest
 from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, Context, ExitKind, Lane, MailboxConfig
 from greenroom.errors import NameTaken
 from tests.conformance.lives import STARTING, STOPPING, HookedAsync, Plain, every_hooked, every_kind
+from tests.gates import Event, Gate, turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -42,11 +43,11 @@ def test_no_message_is_handled_before_the_actor_has_started(play: Play, kind: An
 
 def test_messages_wait_as_long_as_pre_start_takes(play: Play) -> None:  # case 54
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         log: list[str] = []
         child = system.spawn(Plain)
 
-        def watch_and_wait(ctx: Context) -> asyncio.Future[None]:
+        def watch_and_wait(ctx: Context) -> Gate:
             ctx.watch(child, "the notice")
             return gate
 
@@ -56,8 +57,7 @@ def test_messages_wait_as_long_as_pre_start_takes(play: Play) -> None:  # case 5
         ref.tell(2, lane=Lane.CONTROL)
         child.stop()
         await child.terminated()
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await turns(5)
         assert log == ["pre_start"]
         assert ref.state is STARTING
         assert not started.done()
@@ -131,10 +131,10 @@ def test_orders_are_accepted_however_full_the_mailbox_is(play: Play) -> None:  #
 @pytest.mark.parametrize("end", ["stop", "fail"])
 def test_what_is_sent_to_a_stopping_actor_is_a_dead_letter(play: Play, end: str) -> None:  # case 55
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        reached = asyncio.Event()
+        gate = Gate()
+        reached = Event()
 
-        def wait(_: Context) -> asyncio.Future[None]:
+        def wait(_: Context) -> Gate:
             reached.set()
             return gate
 
@@ -160,7 +160,7 @@ def test_what_is_sent_to_a_stopping_actor_is_a_dead_letter(play: Play, end: str)
 
 def test_a_name_is_taken_until_its_actor_has_ended(play: Play) -> None:  # case 60
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         ref = system.spawn(HookedAsync, None, name="one", pre_stop=lambda _: gate)
         with pytest.raises(NameTaken) as caught:
             system.spawn(Plain, name="one")

@@ -20,6 +20,7 @@ from greenroom import (
 )
 from tests.conformance.bonded import ENDS, AsyncDoer, AsyncTrapper, Busy, Panic, Trapper, exits, link
 from tests.conformance.watchers import BAD, Doer, Plain, Ref, end
+from tests.gates import Event
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -225,7 +226,7 @@ def test_a_suspended_handler_that_traps_exits_is_killed_all_the_same(play: Play)
         log: list[Any] = []
         me, peer = system.spawn(AsyncTrapper, log), system.spawn(Doer)
         await link(me, peer)
-        asked = me.ask(lambda ctx: asyncio.Event().wait())
+        asked = me.ask(lambda ctx: Event().wait())
         me.tell("queued")
         await asyncio.sleep(0)
         me.kill()

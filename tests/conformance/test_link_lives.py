@@ -34,6 +34,7 @@ from tests.conformance.bonded import (
     raising,
 )
 from tests.conformance.watchers import BAD, Doer, Ref, end
+from tests.gates import Event
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -130,7 +131,7 @@ def test_an_actor_that_is_stopping_ends_in_peace_though_its_peer_fails(play: Pla
             entered.set()
             await gate.wait()
 
-    entered, gate = asyncio.Event(), asyncio.Event()
+    entered, gate = Event(), Event()
 
     async def program(system: ActorSystem) -> None:
         me, peer = system.spawn(Slow), system.spawn(Doer)

@@ -20,6 +20,7 @@ from greenroom.errors import InvalidDelay, SendTimeout
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.askers import until
 from tests.conformance.cast import LISTENERS, Holding, Listener, run_threads, run_threads_while_blocked
+from tests.gates import turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -280,6 +281,7 @@ def test_an_actor_that_waits_for_room_is_the_sender(play: Play) -> None:  # case
         for number in range(1, 5):
             asks.append(senders[number].ask(number))
             await until(lambda: system.ledger(senders[number]).in_hand)  # noqa: B023 - it waits for room
+            await turns(1)
         await held.end()
         assert [await ask for ask in asks] == [f"sent {n}" for n in range(5)]
         assert held.heard == list(range(5))

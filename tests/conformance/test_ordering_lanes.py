@@ -283,6 +283,7 @@ class AsyncPlayer(Player):
         super().receive(ball)
 
 
+@pytest.mark.at_home
 @pytest.mark.fifo
 @pytest.mark.parametrize("player", [Player, AsyncPlayer])
 @pytest.mark.parametrize("per_tick", [1, 1024])
@@ -315,6 +316,7 @@ def test_a_third_actor_runs_within_one_round_of_two_busy_ones(
     play(program, max_msgs_per_actor=budget, max_actors_per_tick=per_tick, max_tick_time=AGES, clock=ManualClock())
 
 
+@pytest.mark.at_home
 @pytest.mark.fifo
 @pytest.mark.parametrize("budget", [1, 3, 10])
 def test_no_actor_waits_for_more_than_one_visit_of_each_other(play: Play, budget: int) -> None:  # case 5, J6

@@ -33,6 +33,7 @@ from greenroom import (
 from greenroom.errors import GreenroomError
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.lives import assert_is_a_life
+from tests.gates import Event, turns
 
 DEADLINE = 3.0
 """Seconds for one life of everybody; never reached unless somebody is stranded."""
@@ -44,7 +45,7 @@ class World:
     """What the actors and the test share."""
 
     system: ActorSystem
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    gate: Event = field(default_factory=Event)
     refs: list[ActorRef[Any, Any]] = field(default_factory=list)
     asked: list[tuple[ActorRef[Any, Any], Any]] = field(default_factory=list)
     accepted: int = 0
@@ -72,7 +73,7 @@ class World:
 
     def open_gate(self) -> None:
         self.gate.set()
-        self.gate = asyncio.Event()
+        self.gate = Event()
 
 
 class Member(Actor[Any, Any]):
@@ -232,8 +233,7 @@ async def perform(world: World, operation: tuple[Any, ...]) -> None:
     if verb == "turn":
         await asyncio.sleep(0)
     elif verb == "turns":
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await turns(5)
     elif verb == "open":
         world.open_gate()
     elif verb == "shutdown":

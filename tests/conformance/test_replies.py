@@ -26,6 +26,7 @@ from greenroom import (
 from greenroom.errors import GreenroomError, MessageDropped, NotAwaited, Unhandled
 from greenroom.testing import TestProbe
 from tests.conformance.askers import ANYWHERE, Echo, Gated, Keeper, Ref, ask_from, outcome, until
+from tests.gates import Event
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -167,6 +168,7 @@ def test_an_unhandled_ask_fails_at_once(play: Play, where: str) -> None:  # case
     play(program)
 
 
+@pytest.mark.at_home
 def test_an_answer_that_must_be_awaited_is_an_error_to_both(play: Play) -> None:
     async def program(system: ActorSystem) -> None:
         echo = system.spawn(Echo)
@@ -184,7 +186,7 @@ def test_an_answer_that_must_be_awaited_is_an_error_to_both(play: Play) -> None:
 @pytest.mark.parametrize("overflow", Overflow)
 def test_an_ask_whose_message_is_not_kept_fails_at_once(play: Play, overflow: Overflow, where: str) -> None:  # case 25
     async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
+        gate = Event()
 
         async def hold(ctx: Context, message: Any) -> Any:
             await gate.wait()
@@ -217,7 +219,7 @@ def test_an_ask_whose_message_is_not_kept_fails_at_once(play: Play, overflow: Ov
 @pytest.mark.parametrize("stashed", [False, True])
 def test_asks_of_a_stopped_actor_go_where_its_drain_says(play: Play, drain: str, stashed: bool) -> None:  # M10
     async def program(system: ActorSystem) -> None:
-        gate, arrived = asyncio.Event(), asyncio.Event()
+        gate, arrived = Event(), Event()
         heir = system.spawn(Gated, gate, arrived, mailbox=MailboxConfig(capacity=1))
         if drain.endswith("full"):
             heir.tell("in hand")
@@ -304,7 +306,7 @@ def test_a_reply_to_what_was_told_is_told_to_its_sender(play: Play) -> None:  # 
 @pytest.mark.parametrize("asked", ["asked", "told"])
 def test_the_sender_of_a_message_is_known_even_after_its_end(play: Play, asked: str) -> None:  # J8, M10
     async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
+        gate = Event()
         senders: list[Any] = []
 
         async def note(ctx: Context, message: Any) -> Any:
@@ -362,6 +364,7 @@ def test_a_forwarded_message_is_from_its_first_sender(play: Play, sender: str, a
     play(program)
 
 
+@pytest.mark.at_home
 @pytest.mark.parametrize("lane", Lane)
 def test_a_forwarded_ask_ends_as_if_it_had_been_put_to_the_other(play: Play, lane: Lane) -> None:
     async def program(system: ActorSystem) -> None:

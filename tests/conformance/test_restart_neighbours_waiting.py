@@ -21,7 +21,7 @@ from greenroom import (
     errors,
 )
 from greenroom.errors import SettleTimeout
-from tests.conformance.askers import outcome
+from tests.conformance.askers import outcome, until
 from tests.conformance.incarnations import AT_ONCE, BAD, AsyncPhoenix, Book, Gate, Phoenix, Ref, runs, slow, soon, turns
 from tests.conformance.lives import ended
 from tests.supervision.staff import Panic, child_of, supervise
@@ -88,6 +88,7 @@ def test_settle_goes_on_when_the_restart_that_it_waits_for_is_given_up_or_comes_
         ref.tell(BAD)
         ref.tell("queued")
         settling = asyncio.ensure_future(system.settle())
+        await until(lambda: ref.state is State.RESTARTING)
         await turns(20)
         assert not settling.done()
         getattr(ref, how)()

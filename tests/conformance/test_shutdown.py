@@ -24,6 +24,7 @@ from greenroom import (
 from greenroom.errors import GreenroomError, NotStarted, WaitsForItself
 from tests.conformance.cast import FOREIGN
 from tests.conformance.lives import Hooked, HookedAsync, Plain, PlainAsync, assert_ended_once, assert_is_a_life
+from tests.gates import Gate, turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -169,12 +170,11 @@ def test_a_shutdown_may_be_asked_for_by_many_threads(play: Play) -> None:  # cas
 
 def test_a_shutdown_may_be_given_up_and_goes_on_all_the_same(play: Play) -> None:  # case 59
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         system.spawn(HookedAsync, None, pre_stop=lambda _: gate)
         await system.settle()
         waiting = asyncio.ensure_future(system.shutdown())
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await turns(5)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -327,12 +327,11 @@ def test_time_spent_stopping_is_the_clocks(play: Play) -> None:  # M11
     clock = ManualClock()
 
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         system.spawn(HookedAsync, None, pre_stop=lambda _: gate)
         await system.settle()
         waiting = asyncio.ensure_future(system.shutdown())
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await turns(5)
         await clock.advance(2.5)
         assert not waiting.done()
         gate.set_result(None)

@@ -11,6 +11,7 @@ import pytest
 from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, Context, MailboxConfig, MailboxFull, SystemStopped
 from greenroom.ledger import Ledger
 from tests.conformance.lives import Plain, PlainAsync, assert_ended_once
+from tests.gates import turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -47,6 +48,7 @@ def test_a_shutdown_ends_a_system_that_goes_on_spawning(play: Play, kind: Any) -
 MANY = [10_000, pytest.param(100_000, marks=pytest.mark.slow)]
 
 
+@pytest.mark.at_home("pinned")
 @pytest.mark.parametrize("actors", MANY)
 def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Play, actors: int) -> None:  # M11, B4
     room = 3
@@ -79,6 +81,7 @@ def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Pl
     assert_ended_once(play(program, stop_timeout=300.0), actors)  # on a slow machine too
 
 
+@pytest.mark.at_home("pinned")
 @pytest.mark.parametrize("actors", MANY)
 def test_very_many_actors_that_will_not_stop_are_forced_at_the_deadline(play: Play, actors: int) -> None:  # case 57
     room = 2
@@ -127,8 +130,7 @@ def test_no_message_goes_missing_when_threads_send_into_a_shutdown(play: Play) -
 
         floods = [asyncio.create_task(asyncio.to_thread(flood)) for _ in range(3)]
         await asyncio.to_thread(under_way.wait, PATIENCE)
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await turns(20)
         await system.shutdown()
         over.set()
         await asyncio.gather(*floods)

@@ -25,6 +25,7 @@ from greenroom.errors import ConfigError, GreenroomError, MessageDropped
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.askers import until
 from tests.conformance.lives import HookedAsync, Plain, ended
+from tests.gates import Gate
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -66,7 +67,7 @@ class Fixture:
 
     def __init__(self, system: ActorSystem, drain: Drain | None = None) -> None:
         self.system = system
-        self.gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.gate = Gate()
         self.sender = system.spawn(Plain, name="sender")
         self.ref = system.spawn(Hold, self.gate, name="ending", drain=drain)
         self.told = ["stash told", "control", "data", "log"]
@@ -154,6 +155,7 @@ def test_drain_redirect_hands_everything_on(play: Play, how: str) -> None:  # M1
         await fixture.fill(how)
         await fixture.end(how)
         assert await fixture.replies() == ["target"] * 3
+        await system.settle()
         ledger = assert_ledger_balanced(system, fixture.ref)
         assert (ledger.redirected, ledger.dead_lettered, ledger.dropped) == (QUEUED, 0, 0)
         theirs = assert_ledger_balanced(system, target)
@@ -180,7 +182,7 @@ class Hearer(Actor[Any, Any]):
 @pytest.mark.parametrize("target_is", ["dead", "stopping", "full", "dropping", "redirecting too"])
 def test_a_redirect_that_finds_no_room_loses_nothing_silently(play: Play, target_is: str) -> None:  # M10
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         overflow = Overflow.DROP_NEW if target_is == "dropping" else Overflow.REJECT
         drain = Drain.REDIRECT(system.spawn(Plain)) if target_is == "redirecting too" else None
         target = system.spawn(
@@ -283,7 +285,7 @@ def test_a_drain_is_one_of_three_things(play: Play) -> None:  # M10
 @pytest.mark.parametrize("drain", [None, Drain.DROP, Drain.DEAD_LETTER])
 def test_those_who_wait_for_room_are_told_when_there_will_be_none(play: Play, drain: Drain | None) -> None:  # M10
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         ref = system.spawn(Hold, gate, mailbox=MailboxConfig(capacity=1), drain=drain)
         ref.tell("hold")
         await until(lambda: system.ledger(ref).in_hand)

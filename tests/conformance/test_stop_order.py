@@ -24,6 +24,7 @@ from greenroom import (
 from greenroom.errors import GreenroomError
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.lives import Hooked, HookedAsync, Plain, ended
+from tests.gates import Gate
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -145,7 +146,7 @@ def test_a_long_chain_of_actors_does_not_exhaust_the_stack(play: Play) -> None: 
 
     async def program(system: ActorSystem) -> None:
         ref = system.spawn(Plain)
-        for _ in range(5_000):
+        for _ in range(500 if play.is_elsewhere else 5_000):
             refs.append(ref)
             ref = system.spawn(Plain, parent=ref)
         refs[0].stop()
@@ -222,6 +223,7 @@ def test_the_children_are_alive_in_pre_stop_and_gone_in_post_stop(play: Play) ->
     }
 
 
+@pytest.mark.at_home("pinned")
 def test_plain_children_are_stopped_all_at_once(play: Play) -> None:  # M5: not one after the other
     async def program(system: ActorSystem) -> None:
         barrier = asyncio.Barrier(5)
@@ -242,7 +244,7 @@ def test_a_parent_that_waits_for_its_children_stays_responsive(play: Play) -> No
             return {"children": len(self.ctx.children)}
 
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         parent = system.spawn(Parent)
         child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
         await child.started()
@@ -266,7 +268,7 @@ def test_a_kill_reaches_those_that_a_stop_waits_for(play: Play) -> None:  # M5
     log: list[str] = []
 
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         parent = system.spawn(Hooked, log)
         child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
         await child.started()
@@ -293,7 +295,7 @@ def test_a_child_spawned_under_a_stopping_parent_is_no_orphan(play: Play, when: 
             refused.append(exc)
 
     async def program(system: ActorSystem) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate = Gate()
         parent = system.spawn(Hooked, None, name="parent", **({} if when == "waiting" else {when: spawn}))
         child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
         await child.started()
@@ -342,7 +344,7 @@ def test_one_stop_timeout_is_enough_for_a_whole_tree(play: Play) -> None:  # M5
         ref = top
         for _ in range(5):
             ref = await ref.ask(lambda ctx: ctx.spawn(Hooked))
-        never = asyncio.get_running_loop().create_future()
+        never = Gate()
         leaf = await ref.ask(lambda ctx: ctx.spawn(HookedAsync, None, name="leaf", pre_stop=lambda _: never))
         await leaf.started()
         top.stop()

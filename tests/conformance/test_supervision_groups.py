@@ -70,6 +70,7 @@ def test_who_is_restarted_and_in_which_order(
     play(program, history=True)
 
 
+@pytest.mark.at_home
 @pytest.mark.fifo
 def test_they_leave_in_reverse_and_start_in_order(play: Play) -> None:  # case 34, decision 015
     async def program(system: ActorSystem) -> None:

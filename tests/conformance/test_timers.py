@@ -15,6 +15,7 @@ from greenroom.errors import InvalidDelay, TooManyTimers, WrongThread
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.cast import run_threads
 from tests.conformance.timekeepers import TIMED, Tick, Timed, Waiting, after, cancel, every
+from tests.gates import Event
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -158,7 +159,7 @@ def test_a_suspended_handler_holds_its_periodic_timer_up(play: Play) -> None:  #
             await gates[len(began) - 1].wait()
             return None
 
-    gates = [asyncio.Event() for _ in range(3)]
+    gates = [Event() for _ in range(3)]
 
     async def program(system: ActorSystem) -> None:
         ref = system.spawn(Slow, [])
@@ -183,7 +184,7 @@ def test_fixed_rate_goes_on_in_its_rhythm_after_its_tick_had_to_wait(play: Play)
     ticks: list[Tick] = []
 
     async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
+        gate = Event()
         ref = system.spawn(Waiting, ticks)
         steady: Timer = await ref.ask(every(1.0, "rate", fixed_rate=True))
         patient: Timer = await ref.ask(every(1.0, "delay"))

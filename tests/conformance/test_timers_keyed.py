@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from greenroom.errors import InvalidDelay, NoMessage
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.cast import FOREIGN, Listener, run_threads
 from tests.conformance.timekeepers import TIMED, Tick, Timed, Waiting
+from tests.gates import Event
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -264,7 +264,7 @@ def test_a_timeout_that_is_queued_when_it_is_no_longer_true_is_not_delivered(pla
             ctx.set_receive_timeout(60.0)
 
     async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
+        gate = Event()
         ref = system.spawn(Waiting, ticks)
         await ref.ask(quiet_for(5.0))
         ref.tell(("hold", gate, act))
@@ -285,7 +285,7 @@ def test_a_tick_that_is_not_delivered_does_not_put_the_timeout_off(play: Play) -
     ticks: list[Tick] = []
 
     async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
+        gate = Event()
         ref = system.spawn(Waiting, ticks)
         timer: Timer = await ref.ask(lambda ctx: ctx.send_after(2.0, ctx.self, "tick"))
         await ref.ask(quiet_for(3.0))

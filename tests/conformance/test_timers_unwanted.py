@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from greenroom import Actor, ActorRef, ActorSystem, Context, Drain, MailboxConfi
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.cast import Listener
 from tests.conformance.timekeepers import Tick, Timed, Waiting, after, cancel, every
+from tests.gates import Event
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -34,7 +34,7 @@ def test_a_queued_tick_of_a_timer_that_is_ended_is_not_delivered(
     ticks: list[Tick] = []
 
     async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
+        gate = Event()
         ref = system.spawn(Waiting, ticks)
         timer: Timer = await ref.ask(lambda ctx: ctx.timers.start("key", 1.0, "tick", every=1.0 if periodic else None))
         ref.tell(("hold", gate, lambda ctx: unwanted(ctx, timer)))
@@ -137,7 +137,7 @@ def test_a_tick_queued_elsewhere_is_not_delivered_when_its_owner_has_ended(play:
     ticks: list[Tick] = []
 
     async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
+        gate = Event()
         target = system.spawn(Waiting, ticks)
         owner = system.spawn(Timed, [])
         await owner.ask(lambda ctx: ctx.send_after(1.0, target, "tick"))
@@ -185,7 +185,7 @@ def test_a_periodic_timer_outlives_a_full_mailbox(
     ticks: list[Tick] = []
 
     async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
+        gate = Event()
         ref = system.spawn(Waiting, ticks, mailbox=MailboxConfig(capacity=1, overflow=policy))
         timer: Timer = await ref.ask(every(1.0, "tick", fixed_rate))
         ref.tell(("hold", gate, id))

@@ -23,6 +23,7 @@ from greenroom.errors import WrongLoop
 from greenroom.testing import TestProbe
 from tests.conformance.askers import until
 from tests.conformance.watchers import BAD, Plain, Ref, Watcher, end
+from tests.gates import Event
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -43,7 +44,7 @@ class AsyncWatcher(Watcher):
 class Held(Watcher):
     """Suspends on an event, then does what it was told."""
 
-    async def receive(self, message: tuple[asyncio.Event, Act]) -> Any:
+    async def receive(self, message: tuple[Event, Act]) -> Any:
         gate, act = message
         await gate.wait()
         return act(self.ctx)
@@ -130,7 +131,7 @@ def test_watching_anew_after_being_told_is_told_again(play: Play) -> None:  # ca
 def test_unwatch_takes_back_a_notice_that_is_queued(play: Play, message: Any, again: bool) -> None:  # case 16
     async def program(system: ActorSystem) -> None:
         log: list[Any] = []
-        gate = asyncio.Event()
+        gate = Event()
         gate.set()
         target = system.spawn(Plain)
         watcher = system.spawn(Held, log)
@@ -289,7 +290,7 @@ def test_what_the_dying_actor_said_comes_before_the_notice(play: Play, kind: typ
 def test_a_notice_needs_no_room(play: Play) -> None:  # case 11
     async def program(system: ActorSystem) -> None:
         log: list[Any] = []
-        gate = asyncio.Event()
+        gate = Event()
         gate.set()
         targets = [system.spawn(Plain) for _ in range(5)]
         watcher = system.spawn(Held, log, mailbox=MailboxConfig(capacity=1))
@@ -315,7 +316,7 @@ def test_an_actor_that_is_stopping_is_watched_to_its_end(play: Play) -> None:
         async def pre_stop(self) -> None:
             await gate.wait()
 
-    gate: asyncio.Event
+    gate: Event
 
     async def program(system: ActorSystem) -> None:
         log: list[Any] = []
@@ -330,7 +331,7 @@ def test_an_actor_that_is_stopping_is_watched_to_its_end(play: Play) -> None:
         await system.settle()
         assert log == [(target, None)]
 
-    gate = asyncio.Event()
+    gate = Event()
     play(program)
 
 

@@ -13,9 +13,13 @@ import pytest
 from greenroom import Actor, ActorSystem, Context, Down, Exit, Lane, Supervision
 from greenroom.actor.watch import BATCH
 from tests.conformance.watchers import BAD, Plain, Ref
+from tests.gates import Event
 
 if TYPE_CHECKING:
     from tests.conftest import Play
+
+# As many threads as there are actors here are too many.
+pytestmark = pytest.mark.at_home("pinned")
 
 MANY = 20_000
 SENTINELS = 40
@@ -36,7 +40,7 @@ class Stage:
 
     bind: Bind
     target: Ref
-    gate: asyncio.Event
+    gate: Event
     rounds: int = 0
     ticks: int = 0
     bound: int = 0
@@ -101,7 +105,7 @@ class Bystander(Actor[Any, Any]):
 
 async def assemble(system: ActorSystem, bond: str, count: int, held: bool) -> tuple[Stage, list[Ref]]:
     """A target and those bound to it: of the held ones, some in between are not."""
-    stage = Stage(BONDS[bond], system.spawn(Plain), asyncio.Event())
+    stage = Stage(BONDS[bond], system.spawn(Plain), Event())
     followers = []
     for number in range(count):
         kind = Held if held and number % (count // SENTINELS) != 0 else Follower
@@ -115,6 +119,7 @@ async def assemble(system: ActorSystem, bond: str, count: int, held: bool) -> tu
     return stage, followers
 
 
+@pytest.mark.at_home
 @pytest.mark.parametrize("count", [MANY, pytest.param(100_000, marks=pytest.mark.slow)])
 @every_bond
 def test_others_are_served_while_very_many_are_told(play: Play, bond: str, count: int) -> None:  # M8, J6
@@ -213,6 +218,7 @@ ACTS: dict[Callable[[Context, Stage], None], int] = {
 """What they do when the target has ended and they have not heard of it, and how often they hear of it then."""
 
 
+@pytest.mark.at_home
 @pytest.mark.parametrize("bond", ["watch", "watch with a message", "link"])
 def test_those_that_change_their_minds_while_the_telling_is_under_way_hear_what_they_should(  # cases 14, 16, 21
     play: Play, bond: str

@@ -10,6 +10,7 @@ from typing import Any
 
 from greenroom import Actor, ActorSystem, Backoff, Behaviors, Directive, ExitReason, OnRestart, Supervision
 from greenroom.errors import GreenroomError, NameTaken
+from tests.gates import Event
 from tests.supervision.lifemodel import WITHIN, Hook, Life, Phase
 from tests.supervision.lifeplans import ANYBODY, BONDED, Act, Letter, Op, Plan
 from tests.supervision.liferules import Model
@@ -34,7 +35,7 @@ class World:
     def __init__(self, system: ActorSystem, now: Callable[[], float]) -> None:
         self.system = system
         self.model = Model(now, system.actor)
-        self.gate = asyncio.Event()
+        self.gate = Event()
         # While this is set, nobody hangs.
         self.peace = False
         self._numbers = count(1)
@@ -44,7 +45,7 @@ class World:
 
     def open_gate(self) -> None:
         self.gate.set()
-        self.gate = asyncio.Event()
+        self.gate = Event()
 
     # -- what an observer hears
 

@@ -19,6 +19,7 @@ from greenroom import (
     Supervisor,
     WhichChildren,
 )
+from tests.gates import Event
 
 __all__ = [
     "GRACE",
@@ -49,8 +50,8 @@ class Gate:
     """Holds a hook up: `await gate.entered.wait()`, then `gate.released.set()`."""
 
     def __init__(self) -> None:
-        self.entered = asyncio.Event()
-        self.released = asyncio.Event()
+        self.entered = Event()
+        self.released = Event()
 
 
 class Stage:

@@ -28,6 +28,7 @@ from greenroom import (
 from greenroom.errors import ConfigError, TooManyActors
 from greenroom.testing import TestProbe
 from tests.conformance.askers import until
+from tests.gates import turns
 from tests.supervision.staff import (
     END,
     AsyncWorker,
@@ -79,8 +80,7 @@ def test_the_next_child_waits_for_the_one_before(play: Play) -> None:  # J10
         gate = stage.hold("+b")
         supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("abc")))
         await gate.entered.wait()
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await turns(20)
         assert stage.log == ["+a"]
         assert supervisor.state is State.STARTING
         gate.released.set()

@@ -1,0 +1,100 @@
+"""What tests let actors wait for: as asyncio's own, but for any number of threads, each with its own asyncio loop.
+
+So a test need not know on which thread a handler that awaits one runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from _thread import get_ident
+from collections.abc import Generator
+from typing import Any
+
+from greenroom.actor.registry import systems
+
+__all__ = ["Event", "Gate", "idle_elsewhere", "turns"]
+
+
+async def idle_elsewhere() -> None:
+    """Return when no other thread has anything to do for a system, unless it waits for something."""
+    for system in systems():
+        if system._loop.elsewhere and not system._loop.ticking:
+            await system._poller.idle()
+
+
+async def turns(count: int = 10) -> None:
+    """Let asyncio, and the system on it, have some turns; for when nothing settles."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+        await idle_elsewhere()
+
+
+class Gate:
+    """Awaited by anybody, on any thread, until it has a result; `set_result` may be called from any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._done = False
+        self._result: Any = None
+
+    def done(self) -> bool:
+        return self._done
+
+    def set_result(self, result: Any) -> None:
+        with self._lock:
+            assert not self._done
+            self._result = result
+            self._done = True
+            waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            _wake(future)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            if not self._done:
+                self._waiting.append(future)
+        if not self._done:
+            yield from future
+        return self._result
+
+
+class Event:
+    """As `asyncio.Event`."""
+
+    def __init__(self) -> None:
+        self._gate = Gate()
+
+    def is_set(self) -> bool:
+        return self._gate.done()
+
+    def set(self) -> None:
+        if not self._gate.done():
+            self._gate.set_result(None)
+
+    def clear(self) -> None:
+        if self._gate.done():
+            self._gate = Gate()
+
+    async def wait(self) -> bool:
+        await self._gate
+        return True
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    aio = future.get_loop()
+    if asyncio._get_running_loop() is aio:
+        wake()
+    elif not aio.is_closed():
+        # Whoever waited there has something to do again, which nobody else can know.
+        for system in systems():
+            if get_ident() == system._loop.runq.thread:
+                for work in list(system._loop.elsewhere):
+                    work.touch()
+        aio.call_soon_threadsafe(wake)
