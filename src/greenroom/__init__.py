@@ -79,6 +79,8 @@ if TYPE_CHECKING:
         WhichChildren,
     )
     from greenroom.supervision.supervisor import Supervisor
+    from greenroom.system.dispatchers.registry import Dispatchers
+    from greenroom.system.dispatchers.settings import Concurrent, Parallel, Pinned
     from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
 
 __all__ = [
@@ -100,6 +102,7 @@ __all__ = [
     "ChildSpec",
     "ChildTerminated",
     "Clock",
+    "Concurrent",
     "Context",
     "CountChildren",
     "DeadLetter",
@@ -107,6 +110,7 @@ __all__ = [
     "DeathPact",
     "DeleteChild",
     "Directive",
+    "Dispatchers",
     "Down",
     "Drain",
     "DynamicSpec",
@@ -126,6 +130,8 @@ __all__ = [
     "Observer",
     "OnRestart",
     "Overflow",
+    "Parallel",
+    "Pinned",
     "PostRestart",
     "PostStart",
     "PostStop",
@@ -181,6 +187,10 @@ _LATER = {
     "StartChild": "supervision.requests",
     "StopChild": "supervision.requests",
     "WhichChildren": "supervision.requests",
+    "Concurrent": "system.dispatchers.settings",
+    "Parallel": "system.dispatchers.settings",
+    "Pinned": "system.dispatchers.settings",
+    "Dispatchers": "system.dispatchers.registry",
 }
 """Names that not every program uses, and the modules they come from: importing those takes a while (P17)."""
 

@@ -192,6 +192,7 @@ def test_who_has_forwarded_an_ask_may_ask_the_asker(play: Play) -> None:  # case
     play(program)
 
 
+@pytest.mark.at_home("pinned")
 @pytest.mark.parametrize("way", ["forward", "forward to one who waits", "drain"])
 def test_a_circle_can_be_closed_by_handing_an_ask_on(play: Play, way: str) -> None:  # case 25: exact on one loop
     async def program(system: ActorSystem) -> None:

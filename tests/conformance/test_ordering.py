@@ -234,7 +234,7 @@ def test_a_self_send_waits_behind_what_is_queued(play: Play) -> None:  # case 7
     play(program)
 
 
-@pytest.mark.at_home("pinned")
+@pytest.mark.at_home
 def test_two_actors_that_send_one_another_never_run_inside_one_another(play: Play) -> None:  # case 7
     inside: list[str] = []
     left = 20_000

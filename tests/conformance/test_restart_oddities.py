@@ -152,6 +152,7 @@ class Calls:
             self.count += 1
 
 
+@pytest.mark.at_home
 def test_the_end_of_a_group_that_waits_costs_no_more_for_each_when_there_are_many(play: Play) -> None:  # M7, M20
     each: dict[int, float] = {}
     for many in (50, 400):

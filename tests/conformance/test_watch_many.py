@@ -18,8 +18,8 @@ from tests.gates import Event
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-# As many threads as there are actors here are too many.
-pytestmark = pytest.mark.at_home("pinned")
+# Thousands of actors, each with something to do elsewhere: that takes a while, and shows nothing about them.
+pytestmark = pytest.mark.at_home
 
 MANY = 20_000
 SENTINELS = 40
@@ -119,7 +119,6 @@ async def assemble(system: ActorSystem, bond: str, count: int, held: bool) -> tu
     return stage, followers
 
 
-@pytest.mark.at_home
 @pytest.mark.parametrize("count", [MANY, pytest.param(100_000, marks=pytest.mark.slow)])
 @every_bond
 def test_others_are_served_while_very_many_are_told(play: Play, bond: str, count: int) -> None:  # M8, J6
@@ -218,7 +217,6 @@ ACTS: dict[Callable[[Context, Stage], None], int] = {
 """What they do when the target has ended and they have not heard of it, and how often they hear of it then."""
 
 
-@pytest.mark.at_home
 @pytest.mark.parametrize("bond", ["watch", "watch with a message", "link"])
 def test_those_that_change_their_minds_while_the_telling_is_under_way_hear_what_they_should(  # cases 14, 16, 21
     play: Play, bond: str

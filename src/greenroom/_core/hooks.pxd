@@ -4,4 +4,4 @@ cdef class Hooks:
     cdef public double slow_after
     cdef list _observers
     cdef public object actor_started, actor_stopped, actor_restarted, escalated
-    cdef public object mailbox_full, message_dropped, dead_letter, slow_handler
+    cdef public object mailbox_full, message_dropped, dead_letter, slow_handler, stuck_handler

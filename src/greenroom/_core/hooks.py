@@ -27,6 +27,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "message_dropped": ("ref", "message", "lane"),
     "dead_letter": ("ref", "message", "sender", "why"),
     "slow_handler": ("ref", "message", "seconds"),
+    "stuck_handler": ("ref", "message", "seconds", "stack"),
 }
 """The hooks an observer may have, and what each is called with."""
 
@@ -47,6 +48,7 @@ class Hooks:
         self.message_dropped: Callable[..., None] | None = None
         self.dead_letter: Callable[..., None] | None = None
         self.slow_handler: Callable[..., None] | None = None
+        self.stuck_handler: Callable[..., None] | None = None
 
     def add(self, observer: object) -> None:
         """Tell `observer` of every event it has a method for."""

@@ -31,6 +31,7 @@ cdef class Loop:
     cdef readonly dict elsewhere
     cdef readonly unsigned long long ended_sent, ended_handled
     cdef readonly bint ticking
+    cdef readonly unsigned long long ticks
 
     cdef object _clock_of(self, object clock)
     cpdef double now(self) except? -1.0

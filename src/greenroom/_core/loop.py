@@ -53,6 +53,7 @@ class Loop:
         "runq",
         "table",
         "ticking",
+        "ticks",
         "timers",
         "visits",
     )
@@ -92,6 +93,8 @@ class Loop:
         self.ended_sent = 0
         self.ended_handled = 0
         self.ticking = False
+        # How many ticks there have been; a watchdog sees by it whether one does not end.
+        self.ticks = 0
 
     def _clock_of(self, clock: Clock | None) -> Clock:
         """The clock to go by: in a simulation, the machine's time is the simulation's."""
@@ -214,6 +217,7 @@ class Loop:
         if self.ticking:
             raise WaitsForItself("a handler cannot run the loop that runs it: return, and the loop goes on")
         self.ticking = True
+        self.ticks += 1
         try:
             now = self.pace.begin()
             if self.inbound.waiting():

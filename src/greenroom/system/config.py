@@ -58,6 +58,8 @@ class SystemConfig:
     """How many dead letters are kept."""
     slow_after: float = 0.1
     """Seconds after which observers hear of a slow handler."""
+    stuck_after: float = 1.0
+    """Seconds after which a handler that still holds the system's thread is named in the log; 0 for never."""
     history: bool = False
     """Whether actors remember the states they went through."""
     clock: Clock | None = None
@@ -80,6 +82,7 @@ class SystemConfig:
             raise ConfigError("mailbox", self.mailbox, "must be a MailboxConfig")
         _require_seconds("stop_timeout", self.stop_timeout)
         _require_seconds("slow_after", self.slow_after)
+        _require_seconds("stuck_after", self.stuck_after)
         _require_count("dead_letters", self.dead_letters)
         if not isinstance(self.history, bool):
             raise ConfigError("history", self.history, "must be True or False")

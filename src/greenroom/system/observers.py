@@ -40,6 +40,9 @@ class Observer(Protocol):
     def slow_handler(self, ref: Any, message: Any, seconds: float) -> None:
         """A handler took long."""
 
+    def stuck_handler(self, ref: Any, message: Any, seconds: float, stack: str) -> None:
+        """A handler has held the system's thread for a while, and still does. Called on a thread of its own."""
+
 
 class Observers:
     """The observers of one system."""

@@ -78,11 +78,11 @@ class _OverallDeadline(Alarm):
 class Shutdown:
     """The end of one system. Begun once, by the first to ask; everybody else joins."""
 
-    def __init__(self, name: str, life: Lifecycle, poller: Poller, close_dispatchers: Callable[[], list[str]]) -> None:
+    def __init__(self, name: str, life: Lifecycle, poller: Poller, let_go_of_threads: Callable[[], list[str]]) -> None:
         self._name = name
         self._life = life
         self._poller = poller
-        self._close_dispatchers = close_dispatchers
+        self._let_go_of_threads = let_go_of_threads
         self.phase = Phase.NEW
         self.cause: BaseException | None = None
         self.report: ShutdownReport | None = None
@@ -179,7 +179,7 @@ class Shutdown:
         seconds = loop.now() - began
         self._poller.detach()
         loop.close()
-        for thread in self._close_dispatchers():
+        for thread in self._let_go_of_threads():
             _log.error(
                 "%s: a handler holds the thread %r and cannot be interrupted; it is left behind", self._name, thread
             )

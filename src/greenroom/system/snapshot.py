@@ -9,6 +9,7 @@ from typing import Any
 from greenroom._core.counts import count_cell
 from greenroom.actor.body import Body, Family
 from greenroom.actor.ref import ActorRef
+from greenroom.actor.spawner import CONCURRENT
 from greenroom.actor.standing import Standing
 from greenroom.actor.states import STATES
 from greenroom.lanes import Lane
@@ -35,6 +36,8 @@ class ActorSnapshot:
     """Whether a message is in hand: its handler is running, or suspended."""
     watchers: int
     ledger: Ledger
+    dispatcher: str = CONCURRENT
+    """Which dispatcher runs its code."""
     incarnation: int = 1
     """How many times it has been made; 1 if it was never restarted."""
     restarts: int = 0
@@ -104,8 +107,14 @@ def _snapshot_of(body: Body, children: list[Body]) -> ActorSnapshot:
         busy=cell.loop.visits.in_hand(cell) > 0,
         watchers=0 if body.watchers is None else len(body.watchers),
         ledger=count_cell(cell),
+        dispatcher=_dispatcher_of(body) or CONCURRENT,
         **_restarts_of(body),
     )
+
+
+def _dispatcher_of(body: Body) -> str | None:
+    """The name of the dispatcher that runs its code, if that is not the system's own loop."""
+    return None if body.more is None else body.more.dispatcher
 
 
 def _restarts_of(body: Body) -> dict[str, Any]:
@@ -149,6 +158,9 @@ def _describe(body: Body) -> str:
     ref: ActorRef[Any, Any] = body.cell.ref
     kind = body.spec.label[0]
     parts = [ref.name if type(ref._name) is not str else f"{ref.name} ({kind})", STATES[body.state].value]
+    dispatcher = _dispatcher_of(body)
+    if dispatcher is not None:
+        parts.append(dispatcher)
     queued = body.cell.queued()
     if queued:
         parts.append(f"{queued} queued")

@@ -91,7 +91,7 @@ class ActorSystem(Spawns, Spawner):
         director = self._loop.director
         self.random = Random(director.seed if director is not None and self.config.seed is None else self.config.seed)
         self._poller = Poller(self._loop)
-        self._shutdown = Shutdown(name, self._life, self._poller, self._close_dispatchers)
+        self._shutdown = Shutdown(name, self._life, self._poller, self._let_go_of_threads)
         self._thread: threading.Thread | None = None
         self.dead_letters = DeadLetters(self.config.dead_letters, self.clock)
         self.observers = Observers(hooks)
@@ -121,6 +121,18 @@ class ActorSystem(Spawns, Spawner):
             raise SystemStopped(self.name)
         self._poller.attach()
         self._shutdown.phase = Phase.RUNNING
+        if self.config.stuck_after > 0 and self._loop.director is None:
+            from greenroom.system import watchdog  # takes a while to import
+
+            watchdog.watch(self._loop, self.config.stuck_after)
+
+    async def start(self) -> Self:
+        """Begin to run, in the asyncio loop that runs here: for notebooks, where `async with` would end with its cell.
+
+        `await system.shutdown()` ends it.
+        """
+        self._start()
+        return self
 
     async def __aenter__(self) -> Self:
         self._start()
@@ -367,7 +379,12 @@ class ActorSystem(Spawns, Spawner):
             )
         return self._dispatchers
 
-    def _close_dispatchers(self) -> list[str]:
+    def _let_go_of_threads(self) -> list[str]:
+        """The loop has stopped: nobody needs to look at it, or work for it; the threads that are left behind."""
+        if self.config.stuck_after > 0 and self._loop.director is None:
+            from greenroom.system import watchdog
+
+            watchdog.unwatch(self._loop)
         return [] if self._dispatchers is None else self._dispatchers.close()
 
     @property

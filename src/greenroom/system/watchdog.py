@@ -1,0 +1,140 @@
+"""Sees handlers that hold a system's thread, and says whose they are.
+
+One thread looks at all systems of the process now and then. A tick ends within milliseconds of its budget unless the
+message in hand does not end, so a tick that is still the same after a while is a handler that blocks. Nothing is done
+for this per message, and nothing at all by the loop but counting its ticks.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from greenroom._core.loop import Loop
+
+__all__ = ["unwatch", "watch"]
+
+_log = logging.getLogger("greenroom")
+
+_LOOKS = 4
+"""How often it looks in the time that a handler has."""
+_AGAIN = 10
+"""A handler that still has not ended is told of again after so many times as long."""
+_ADVICE = (
+    'all other actors wait for it. Spawn it with `dispatcher="parallel"` (or "pinned"), so that it blocks a thread '
+    "of its own, or let it await what it waits for"
+)
+
+
+class Sight:
+    """What was last seen of one loop."""
+
+    __slots__ = ("loop", "patience", "since", "tell_at", "tick")
+
+    def __init__(self, loop: Loop, patience: float) -> None:
+        self.loop = loop
+        self.patience = patience
+        self.tick = -1
+        self.since = 0.0
+        self.tell_at = 0.0
+
+    def look(self, now: float) -> None:
+        """Tell of the handler that holds the loop's thread, if it has for too long."""
+        loop = self.loop
+        if not loop.ticking or loop.ticks != self.tick:
+            self.tick = loop.ticks
+            self.since = now
+            self.tell_at = now + self.patience
+        elif now >= self.tell_at:
+            self.tell_at = now + self.patience * _AGAIN
+            self._tell(now - self.since)
+
+    def _tell(self, seconds: float) -> None:
+        loop = self.loop
+        hand = loop.visits.hand
+        message = loop.visits.message
+        stack = _stack_of(sys._current_frames().get(loop.runq.thread))
+        if hand is None or not loop.ticking or loop.ticks != self.tick:
+            return  # it has ended meanwhile
+        _log.warning(
+            "%s has held its system's thread for %.1f s, on %s: %s. It is here:\n%s",
+            hand.name(),
+            seconds,
+            type(message).__name__,
+            _ADVICE,
+            stack,
+            extra={**loop.host.log_fields(hand), "seconds": seconds},
+        )
+        if loop.hooks.stuck_handler is not None:
+            loop.hooks.stuck_handler(hand.shown(), message, seconds, stack)
+
+
+class _Watchdog:
+    """The thread that looks. All fields are written under `_lock`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sights: dict[int, Sight] = {}
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Event()
+
+    def watch(self, loop: Loop, patience: float) -> None:
+        with self._lock:
+            self._sights = {**self._sights, id(loop): Sight(loop, patience)}
+            # After a fork there is none, whatever was here before.
+            if self._thread is None or not self._thread.is_alive():
+                self._changed = threading.Event()
+                self._thread = threading.Thread(target=self._run, name="greenroom watchdog", daemon=True)
+                self._thread.start()
+            else:
+                self._changed.set()
+
+    def unwatch(self, loop: Loop) -> None:
+        with self._lock:
+            self._sights = {key: sight for key, sight in self._sights.items() if key != id(loop)}
+            if not self._sights:
+                self._thread = None
+            self._changed.set()
+
+    def _run(self) -> None:
+        me = threading.current_thread()
+        changed = self._changed
+        while self._thread is me:
+            sights: Any = list(self._sights.values())
+            now = time.monotonic()
+            for sight in sights:
+                try:
+                    sight.look(now)
+                except Exception:
+                    _log.exception("the watchdog could not look at a system")
+            patience = min((sight.patience for sight in sights), default=1.0)
+            del sights
+            changed.wait(patience / _LOOKS)
+            changed.clear()
+
+
+_watchdog = _Watchdog()
+watch = _watchdog.watch
+unwatch = _watchdog.unwatch
+
+
+def _stack_of(frame: FrameType | None) -> str:
+    """The user's part of a thread's stack: what the handler called, down to where it is."""
+    frames: list[tuple[FrameType, int]] = []
+    while frame is not None and not _is_runtime(frame):
+        frames.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    return "".join(traceback.StackSummary.extract(iter(reversed(frames))).format())
+
+
+def _is_runtime(frame: FrameType) -> bool:
+    """Whether a frame is one of those that call handlers: of our own, or (compiled, ours have none) of asyncio."""
+    name = frame.f_globals.get("__name__", "")
+    return name.startswith("greenroom._core.") or (name == "asyncio.events" and frame.f_code.co_name == "_run")

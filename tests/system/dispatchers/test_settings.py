@@ -1,0 +1,138 @@
+"""The kinds of dispatcher, and how a configuration names them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from greenroom import Actor, ActorSystem, Concurrent, Dispatchers, Parallel, Pinned, SystemConfig
+from greenroom.errors import ConfigError, DispatcherExists, UnknownDispatcher
+from greenroom.system.dispatchers.settings import settings_of
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True, "4"])
+def test_a_pool_has_a_whole_number_of_threads(threads: Any) -> None:
+    with pytest.raises(ConfigError, match="threads="):
+        Parallel(threads)
+
+
+@pytest.mark.parametrize("core", [-1, 1.5, True, "0"])
+def test_a_processor_is_named_by_its_number(core: Any) -> None:
+    with pytest.raises(ConfigError, match="core="):
+        Pinned(core)
+
+
+@pytest.mark.parametrize("settings", [Concurrent(), Pinned(), Pinned(1), Parallel(), Parallel(3)])
+def test_settings_are_values(settings: Any) -> None:
+    again = pickle.loads(pickle.dumps(settings))
+    assert again == settings
+    assert hash(again) == hash(settings)
+    assert again != object()
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "made"),
+    [
+        ("io", Parallel(2), Parallel(2)),
+        ("io", "pinned", Pinned()),
+        ("io", {"kind": "parallel", "threads": 2}, Parallel(2)),
+        ("parallel", {"threads": 2}, Parallel(2)),
+        ("pinned", {"core": 0}, Pinned(0)),
+        ("more", "concurrent", Concurrent()),
+    ],
+)
+def test_settings_can_be_written_in_several_ways(name: str, given: Any, made: Any) -> None:
+    assert settings_of(name, given) == made
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        (5, "dispatchers['io']"),
+        ({"kind": "parallel", "cores": 2}, "dispatchers['io'].cores"),
+        ({"kind": "concurrent", "threads": 2}, "dispatchers['io'].threads"),
+        ({"kind": "fork"}, "dispatchers['io'].kind"),
+        ({"threads": 2}, "dispatchers['io'].kind"),
+        ({"kind": "parallel", "threads": 0}, "threads"),
+    ],
+)
+def test_settings_that_are_none_name_the_field(given: Any, field: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SystemConfig(dispatchers={"io": given})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("given", [5, {5: "parallel"}, {"": "parallel"}])
+@pytest.mark.parametrize("name", ["dispatchers", "placement"])
+def test_both_are_mappings_with_texts_as_keys(name: str, given: Any) -> None:
+    with pytest.raises(ConfigError, match=name):
+        SystemConfig(**{name: given})
+
+
+def test_the_system_s_own_loop_cannot_be_another() -> None:
+    with pytest.raises(ConfigError, match="own loop"):
+        SystemConfig(dispatchers={"concurrent": Parallel(2)})
+
+
+def test_a_placement_names_a_dispatcher_that_is_there() -> None:
+    with pytest.raises(UnknownDispatcher, match="there are: concurrent, pinned, parallel, io"):
+        SystemConfig(dispatchers={"io": Parallel(2)}, placement={"/a": "oi"})
+
+
+def test_a_file_can_name_them(tmp_path: Path) -> None:
+    path = tmp_path / "app.toml"
+    path.write_text(
+        """
+        [tool.greenroom.dispatchers.disk]
+        kind = "parallel"
+        threads = 1
+        [tool.greenroom.placement]
+        "/uploads/*" = "disk"
+        """
+    )
+    config = SystemConfig.load(path, {})
+    system = ActorSystem("test", config=config)
+    assert system.dispatchers["disk"] == Parallel(1)
+    assert dict(config.placement) == {"/uploads/*": "disk"}
+
+
+def test_a_config_with_dispatchers_can_be_pickled() -> None:
+    config = SystemConfig(dispatchers={"io": Parallel(2)}, placement={"/a": "io"}, env={"a": 1}, max_actors=5)
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_a_registry_is_a_mapping_of_names_to_settings() -> None:
+    dispatchers = Dispatchers("test", {"parallel": Parallel(2)})
+    assert list(dispatchers) == ["concurrent", "pinned", "parallel"]
+    assert (len(dispatchers), dispatchers["parallel"], dispatchers.get("io")) == (3, Parallel(2), None)
+    dispatchers.add("io", Pinned())
+    assert "io" in dispatchers
+    assert repr(dispatchers) == "<Dispatchers of test: concurrent, pinned, parallel, io>"
+
+
+@pytest.mark.parametrize("name", ["concurrent", "parallel"])
+def test_a_name_can_be_given_once(name: str) -> None:
+    with pytest.raises(DispatcherExists, match=name):
+        Dispatchers("test").add(name, Parallel(2))
+
+
+@pytest.mark.parametrize("name", ["", 5, None])
+def test_a_dispatcher_has_a_name(name: Any) -> None:
+    with pytest.raises(ConfigError, match="name="):
+        Dispatchers("test").add(name, Parallel(2))
+
+
+def test_an_unknown_dispatcher_is_refused_and_nothing_is_spawned() -> None:
+    class Quiet(Actor[Any, Any]):
+        def receive(self, message: Any) -> None: ...
+
+    system = ActorSystem("test")
+    with pytest.raises(UnknownDispatcher, match="there is no dispatcher 'io'; there are: concurrent, pinned, parallel"):
+        system.spawn(Quiet, name="a", dispatcher="io")
+    assert system.actors() == []
+    system.dispatchers.add("io", Parallel(1))
+    system.spawn(Quiet, name="a", dispatcher="io")
+    assert [ref.name for ref in system.actors()] == ["a"]
