@@ -100,7 +100,11 @@ def test_a_handler_may_block_a_thread_that_is_not_the_system_s(
 ) -> None:
     async def main() -> None:
         async with ActorSystem("test", config=SystemConfig(stuck_after=STUCK_AFTER)) as system:
-            ref = system.spawn(lambda ctx, message: threading.Event().wait(message), dispatcher=dispatcher)
+
+            def wait(ctx: Any, message: float) -> bool:
+                return threading.Event().wait(message)
+
+            ref = system.spawn(wait, dispatcher=dispatcher)
             assert await ref.ask(4 * STUCK_AFTER) is False
 
     with caplog.at_level(logging.WARNING):

@@ -14,6 +14,9 @@ class Observer(Protocol):
 
     They are called in the middle of things, on the system's own thread (`mailbox_full` and `message_dropped` on the
     sender's): be quick. One that raises is logged and removed.
+
+    One that has a `stuck_handler(ref, message, seconds, stack)` besides is told of handlers that hold the system's
+    thread and do not end; on a thread of its own.
     """
 
     def actor_started(self, ref: Any) -> None:
@@ -39,9 +42,6 @@ class Observer(Protocol):
 
     def slow_handler(self, ref: Any, message: Any, seconds: float) -> None:
         """A handler took long."""
-
-    def stuck_handler(self, ref: Any, message: Any, seconds: float, stack: str) -> None:
-        """A handler has held the system's thread for a while, and still does. Called on a thread of its own."""
 
 
 class Observers:
