@@ -30,9 +30,11 @@ __all__ = [
     "ConfigError",
     "DeathPact",
     "DispatcherExists",
+    "FrameTooLarge",
     "GreenroomError",
     "HandlerBroken",
     "HandlerConflict",
+    "HandshakeFailed",
     "HookError",
     "InjectedFault",
     "InternalError",
@@ -48,6 +50,7 @@ __all__ = [
     "NoSuchChild",
     "NotAnActor",
     "NotAwaited",
+    "NotSendable",
     "NotStarted",
     "RefGone",
     "RestartLimit",
@@ -68,6 +71,7 @@ __all__ = [
     "UnknownDispatcher",
     "WaitsForItself",
     "WatchError",
+    "WireError",
     "WrongLoop",
     "WrongThread",
 ]
@@ -565,6 +569,41 @@ class StaysAtHome(GreenroomError, ValueError):
             "spawn it without one; its children may have any"
         )
         self.dispatcher = dispatcher
+
+
+class WireError(GreenroomError):
+    """Something is wrong with a connection to another process, or with what came over it."""
+
+    code = "wire_error"
+
+
+class HandshakeFailed(WireError):
+    """The other end of a connection did not prove that it belongs to us."""
+
+    code = "handshake_failed"
+
+
+class FrameTooLarge(WireError, ValueError):
+    """A frame is larger than a connection carries. The sender has it still."""
+
+    code = "frame_too_large"
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"a frame of {size:,} bytes is larger than the limit of {limit:,}: send it in pieces, or raise the limit"
+        )
+        self.size = size
+        self.limit = limit
+
+
+class NotSendable(GreenroomError, TypeError):
+    """A message cannot be sent to another process. The sender has it still: `message`."""
+
+    code = "not_sendable"
+
+    def __init__(self, message: object, why: str) -> None:
+        super().__init__(f"a {type(message).__name__} cannot be sent to another process: {why}")
+        self.message = message
 
 
 class NotStarted(GreenroomError):

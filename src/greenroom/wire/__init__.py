@@ -1,0 +1,1 @@
+"""Bytes between processes and nodes: how values become frames, and how frames travel."""

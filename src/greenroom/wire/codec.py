@@ -1,0 +1,152 @@
+"""How messages become bytes, and messages again.
+
+Between our own processes a whole batch is one pickle, of protocol 5: what is large and knows how (NumPy arrays, byte
+arrays) travels beside it as it lies in memory, and is not copied into it. A batch whose messages are all of registered
+types is written by msgspec, if that is installed and the other side knows the types too.
+
+Unpickling runs whatever the bytes say. So nothing is decoded that did not come over a connection whose other end has
+shown that it knows the secret of this one (`transport`).
+
+>>> codec = Codec()
+>>> codec.decode(codec.encode([("deposit", 5), None]))
+[('deposit', 5), None]
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from greenroom.errors import BadArgument, NotSendable, WireError, in_words
+
+__all__ = ["Codec", "Parts", "register", "registered_names"]
+
+T = TypeVar("T", bound=type)
+
+Parts = list[Any]
+"""An encoded value: what it is written in, and after that what lies beside it. Each can be looked at as bytes."""
+
+_PICKLED = b"P"
+_PACKED = b"M"
+_PROTOCOL = 5
+
+_registered: dict[str, type] = {}
+
+
+def register(message_type: T) -> T:
+    """Let messages of a type be written by msgspec: a `msgspec.Struct`, a dataclass, a NamedTuple. For use as a
+    decorator, in a module that both sides import. Without msgspec it changes nothing.
+    """
+    if not isinstance(message_type, type):
+        raise BadArgument(f"register() takes a class, not {message_type!r}")
+    _registered[_name_of(message_type)] = message_type
+    return message_type
+
+
+def registered_names() -> list[str]:
+    """The types that this process can read, by name; to be told to the other side. None without msgspec."""
+    return list(_registered) if _msgspec() is not None else []
+
+
+def _name_of(message_type: type) -> str:
+    return f"{message_type.__module__}:{message_type.__qualname__}"
+
+
+def _msgspec() -> Any:
+    try:
+        import msgspec
+    except ImportError:
+        return None
+    return msgspec
+
+
+class Codec:
+    """Encodes and decodes for one connection."""
+
+    __slots__ = ("_decoders", "_packer", "_shared")
+
+    def __init__(self) -> None:
+        # Invariant: types that the other side has said it can read, with the names it knows them by
+        self._shared: dict[type, str] = {}
+        self._packer: Any = None
+        self._decoders: dict[str, Any] = {}
+
+    def peer_knows(self, names: Iterable[str]) -> None:
+        """The other side can read these types: those that are registered here too are written by msgspec now."""
+        if _msgspec() is not None:
+            self._shared = {_registered[name]: name for name in names if name in _registered}
+
+    def encode(self, batch: list[Any]) -> Parts:
+        """The parts of a list of messages, none of them copied that need not be; `NotSendable` names the culprit."""
+        if self._shared and batch and all(type(message) in self._shared for message in batch):
+            return [_PACKED, self._pack(batch)]
+        beside: list[pickle.PickleBuffer] = []
+        try:
+            first = pickle.dumps(batch, _PROTOCOL, buffer_callback=beside.append)
+        except Exception:  # whatever a user's `__reduce__` raises, too
+            raise _blame(batch) from None
+        return [_PICKLED, first, *(buffer.raw() for buffer in beside)]
+
+    def decode(self, parts: Sequence[Any]) -> list[Any]:
+        """The messages that were encoded. Only for what a peer sent that has proved who it is."""
+        kind = bytes(parts[0])
+        if kind == _PICKLED:
+            batch: list[Any] = pickle.loads(parts[1], buffers=parts[2:])
+            return batch
+        if kind == _PACKED:
+            return self._unpack(parts[1])
+        raise WireError(f"a frame is written in {kind!r}, which nobody here can read: do both sides have one version?")
+
+    def _pack(self, batch: list[Any]) -> bytes:
+        if self._packer is None:
+            self._packer = _msgspec().msgpack.Encoder()
+        try:
+            packed: bytes = self._packer.encode([[self._shared[type(message)], message] for message in batch])
+        except Exception as exc:
+            culprit = next((one for one in batch if not self._can_pack(one)), batch)
+            raise NotSendable(culprit, in_words(exc)) from exc
+        return packed
+
+    def _can_pack(self, message: Any) -> bool:
+        try:
+            self._packer.encode(message)
+        except Exception:
+            return False
+        return True
+
+    def _unpack(self, packed: Any) -> list[Any]:
+        msgspec = _msgspec()
+        if msgspec is None:
+            raise WireError("a frame is written by msgspec, which is not installed here: pip install greenroom[wire]")
+        undecoded: Any = msgspec.Raw
+        pairs = msgspec.msgpack.decode(packed, type=list[tuple[str, undecoded]])
+        return [self._decoder_of(name).decode(raw) for name, raw in pairs]
+
+    def _decoder_of(self, name: str) -> Any:
+        decoder = self._decoders.get(name)
+        if decoder is None:
+            known = _registered.get(name)
+            if known is None:
+                raise WireError(f"a message is of the type {name}, which is not registered here")
+            decoder = self._decoders[name] = _msgspec().msgpack.Decoder(known)
+        return decoder
+
+
+def _blame(batch: list[Any]) -> NotSendable:
+    """Which message of a batch cannot be pickled, and why, in words that say what to do."""
+    for message in batch:
+        try:
+            pickle.dumps(message, _PROTOCOL, buffer_callback=lambda _: None)
+        except Exception as exc:
+            error = NotSendable(message, _advice(exc))
+            error.__cause__ = exc
+            return error
+    return NotSendable(batch, "its parts can be pickled, but not all of it")
+
+
+def _advice(cause: Exception) -> str:
+    text = in_words(cause)
+    if "local object" in text or "<locals>" in text or "<lambda>" in text:
+        return f"{text}: define it at the top of a module, where another process can find it"
+    return f"{text}: send what can be pickled, or what it takes to make it there"

@@ -1,0 +1,236 @@
+"""Frames travel in order, and only between ends that know the same secret."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from greenroom.errors import FrameTooLarge, HandshakeFailed, WireError
+from greenroom.wire import transport
+from greenroom.wire.transport import Connection, Side
+
+SECRET = b"a secret"
+PATIENCE = 10.0
+
+
+class End:
+    """One end of a connection, and what became of it."""
+
+    def __init__(self, side: bytes, secret: bytes = SECRET, limit: int = transport.DEFAULT_LIMIT) -> None:
+        self.frames: asyncio.Queue[tuple[int, list[bytes]]] = asyncio.Queue()
+        self.opened = asyncio.Event()
+        self.lost: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+        self.connection = Connection(side, secret, lambda _: self.opened.set(), self._take, self._lose, limit)
+
+    def _take(self, kind: int, parts: list[Any]) -> None:
+        self.frames.put_nowait((kind, [bytes(part) for part in parts]))
+
+    def _lose(self, cause: BaseException | None) -> None:
+        self.lost.set_result(cause)
+
+    async def attach(self, sock: socket.socket) -> End:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().create_connection(lambda: self.connection, sock=sock)
+        return self
+
+
+async def connect(**options: Any) -> tuple[End, End]:
+    left, right = socket.socketpair()
+    here = await End(Side.LISTENING, **options).attach(left)
+    there = await End(Side.CONNECTING).attach(right)
+    return here, there
+
+
+def run(main: Any) -> None:
+    async def limited() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await main()
+
+    asyncio.run(limited())
+
+
+async def open_both() -> tuple[End, End]:
+    here, there = await connect()
+    await here.opened.wait()
+    await there.opened.wait()
+    return here, there
+
+
+async def close_both(*ends: End) -> None:
+    for end in ends:
+        end.connection.close()
+        await end.lost
+
+
+frames = st.lists(
+    st.tuples(
+        st.integers(0, 0xFFEF),
+        st.lists(st.binary(max_size=300) | st.integers(60_000, 200_000).map(lambda size: os.urandom(size)), max_size=4),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(frames)
+def test_frames_arrive_as_they_were_sent_and_in_order(sent: list[tuple[int, list[bytes]]]) -> None:
+    async def main() -> None:
+        here, there = await open_both()
+        for sender, receiver in ((here, there), (there, here)):
+            for kind, parts in sent:
+                sender.connection.send(kind, parts)
+            for frame in sent:
+                assert await receiver.frames.get() == frame
+        await close_both(here, there)
+
+    run(main)
+
+
+def test_frames_may_arrive_in_pieces_of_any_size() -> None:
+    async def main() -> None:
+        left, right = socket.socketpair()
+        here = await End(Side.LISTENING).attach(left)
+        right.setblocking(False)
+        aio = asyncio.get_running_loop()
+        hello = await aio.sock_recv(right, 1000)
+        challenge = hello[-32:]
+        proof = Connection(Side.CONNECTING, SECRET, print, print, print)._digest(Side.CONNECTING, challenge)
+        speech = (
+            struct.pack("<HHQQ", 0xFFF0, 2, 12, 32)
+            + b"greenroom 1\n"
+            + bytes(32)
+            + struct.pack("<HHQ", 0xFFF1, 1, 32)
+            + proof
+            + struct.pack("<HHQQ", 7, 2, 3, 0)
+            + b"abc"
+            + struct.pack("<HH", 8, 0)
+        )
+        for byte in speech:
+            await aio.sock_sendall(right, bytes([byte]))
+            await asyncio.sleep(0)
+        assert await here.frames.get() == (7, [b"abc", b""])
+        assert await here.frames.get() == (8, [])
+        right.close()
+        await here.lost
+
+    run(main)
+
+
+def test_an_end_with_another_secret_is_refused_and_nothing_it_says_is_heard() -> None:  # R8
+    async def main() -> None:
+        here, there = await connect(secret=b"another")
+        assert isinstance(await here.lost, HandshakeFailed)
+        await there.lost
+        assert here.frames.empty()
+        assert not here.opened.is_set()
+        with pytest.raises(WireError, match="not open"):
+            here.connection.send(1, [])
+
+    run(main)
+
+
+def test_an_end_cannot_be_answered_with_its_own_words() -> None:  # R8
+    async def main() -> None:
+        left, right = socket.socketpair()
+        here = await End(Side.LISTENING).attach(left)
+        right.setblocking(False)
+        aio = asyncio.get_running_loop()
+        said = await aio.sock_recv(right, 1000)
+        await aio.sock_sendall(right, said)  # its own challenge
+        said = await aio.sock_recv(right, 1000)
+        await aio.sock_sendall(right, said)  # its own proof
+        assert isinstance(await here.lost, HandshakeFailed)
+        right.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\n\r\n" * 10,
+        bytes(100),
+        b"\xff" * 5000,
+        struct.pack("<HHQ", 5, 1, 1 << 60),
+        struct.pack("<HHQ", 0xFFF1, 1, 32) + bytes(32),
+        struct.pack("<HHQ", 0xFFF0, 1, 3) + b"abc",
+    ],
+    ids=["http", "zeros", "ones", "huge", "wrong proof", "wrong hello"],
+)
+def test_garbage_ends_the_connection_and_nothing_else(garbage: bytes) -> None:  # R8
+    async def main() -> None:
+        left, right = socket.socketpair()
+        here = await End(Side.LISTENING).attach(left)
+        right.setblocking(False)
+        await asyncio.get_running_loop().sock_sendall(right, garbage)
+        assert isinstance(await here.lost, WireError)
+        assert here.frames.empty()
+        right.close()
+
+    run(main)
+
+
+def test_an_end_that_says_nothing_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "HANDSHAKE_TIME", 0.01)
+
+    async def main() -> None:
+        left, right = socket.socketpair()
+        here = await End(Side.LISTENING).attach(left)
+        assert "did not prove itself" in str(await here.lost)
+        right.close()
+
+    run(main)
+
+
+def test_a_frame_above_the_limit_is_refused_at_the_sender_and_the_connection_lives() -> None:
+    async def main() -> None:
+        here, there = await connect(limit=10_000)
+        await here.opened.wait()
+        await there.opened.wait()
+        with pytest.raises(FrameTooLarge, match="larger than the limit of 10,000") as caught:
+            here.connection.send(1, [bytes(10_001)])
+        assert (caught.value.size, caught.value.limit) == (10_001, 10_000)
+        here.connection.send(2, [b"fine"])
+        assert await there.frames.get() == (2, [b"fine"])
+        there.connection.send(3, [bytes(10_001)])  # whose own limit is another
+        assert isinstance(await here.lost, FrameTooLarge)
+        await there.lost
+
+    run(main)
+
+
+def test_an_end_that_does_not_keep_up_is_seen_and_waited_for() -> None:
+    async def main() -> None:
+        here, there = await open_both()
+        caught_up = asyncio.Event()
+        here.connection.on_drained(caught_up.set)
+        there.connection._transport.pause_reading()
+        while not here.connection.is_congested:
+            here.connection.send(1, [bytes(100_000)])
+        there.connection._transport.resume_reading()
+        await caught_up.wait()
+        assert not here.connection.is_congested
+        await close_both(here, there)
+
+    run(main)
+
+
+def test_both_ends_hear_of_the_end() -> None:
+    async def main() -> None:
+        here, there = await open_both()
+        here.connection.send(1, [b"last"])
+        here.connection.close()
+        assert await here.lost is None
+        assert await there.lost is None
+        assert await there.frames.get() == (1, [b"last"])
+        with pytest.raises(WireError):
+            there.connection.send(2, [])
+
+    run(main)
