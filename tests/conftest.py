@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from itertools import count
 from typing import Any
@@ -127,19 +128,41 @@ def play(request: pytest.FixtureRequest) -> Play:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say at how many seeds each test is simulated, and which are run with every dispatcher."""
-    items[:] = [item for item in items if _is_run(item)]
+    """Say at how many seeds each test is simulated, and which are run with which dispatcher."""
+    elsewhere: list[Any] = [item for item in items if _dispatcher_of(item) is not None]
+    kept = {id(item) for item in deal_dispatchers([item for item in elsewhere if _makes_sense(item)])}
+    items[:] = [item for item in items if _dispatcher_of(item) is None or id(item) in kept]
     deal_out(items, SIMULATION)
 
 
-def _is_run(item: pytest.Item) -> bool:
-    """Whether a test is to be run with the dispatcher that it was given, if it was."""
+def _dispatcher_of(item: pytest.Item) -> str | None:
     call = getattr(item, "callspec", None)
-    if call is None or call.params.get("play") not in DISPATCHERS:
-        return True
+    given = None if call is None else call.params.get("play")
+    return given if given in DISPATCHERS else None
+
+
+def _makes_sense(item: pytest.Item) -> bool:
     mark = item.get_closest_marker("at_home")
-    stays = mark is not None and (not mark.args or call.params["play"] in mark.args)
+    stays = mark is not None and (not mark.args or _dispatcher_of(item) in mark.args)
     return item.path.parent.name in FOLDERS and not stays
+
+
+def deal_dispatchers(items: list[Any]) -> list[Any]:
+    """Each test with both dispatchers; but the parameters of one that has many are dealt out between them.
+
+    `make stress` runs them all.
+    """
+    if not items or items[0].config.getoption("--greenroom-runs") is not None:
+        return items
+    seen: Counter[tuple[Any, str, str]] = Counter()
+    kept = []
+    for item in items:
+        dispatcher: Any = _dispatcher_of(item)
+        test = (item.path, item.originalname, dispatcher)
+        if seen[test] == 0 or seen[test] % len(DISPATCHERS) == DISPATCHERS.index(dispatcher):
+            kept.append(item)
+        seen[test] += 1
+    return kept
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -23,6 +23,7 @@ from greenroom import (
     SystemFailed,
 )
 from greenroom.testing import assert_ledger_balanced
+from tests.conformance.askers import until
 from tests.conformance.incarnations import AT_ONCE, AsyncPhoenix, Bird, Book, Gate, Phoenix, Ref, slow, soon
 from tests.conformance.lives import Plain, ended, raises
 from tests.conformance.troupe import ALL, BAD
@@ -277,7 +278,7 @@ def test_a_restart_lets_go_of_the_incarnation_before(play: Play, caplog: pytest.
         ref.tell(Bad())
         assert await soon(system, ref.ask("there", timeout=None)) == "there"
         await system.settle()
-        gc.collect()
+        await until(lambda: gc.collect() is not None and lives[0]() is None)
         assert [life() is None for life in lives] == [True, False]
         assert [message() for message in messages] == [None]
 

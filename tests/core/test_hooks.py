@@ -46,6 +46,9 @@ class Everything:
     def slow_handler(self, ref: object, message: object, seconds: object) -> None:
         self.told.append(("slow_handler", ref, message, seconds))
 
+    def stuck_handler(self, ref: object, message: object, seconds: object, stack: object) -> None:
+        self.told.append(("stuck_handler", ref, message, seconds, stack))
+
 
 class One:
     """An observer of one event, which does as it is told."""

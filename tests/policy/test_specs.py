@@ -75,6 +75,7 @@ def test_a_plain_child_is_permanent_and_has_five_seconds_to_stop() -> None:  # J
         "backoff": None,
         "mailbox": None,
         "significant": False,
+        "dispatcher": None,
     }
 
 

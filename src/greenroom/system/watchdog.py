@@ -12,14 +12,14 @@ import sys
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from greenroom._core.loop import Loop
 
-__all__ = ["unwatch", "watch"]
+__all__ = ["WATCHDOG", "unwatch", "watch"]
 
 _log = logging.getLogger("greenroom")
 
@@ -27,6 +27,10 @@ _LOOKS = 4
 """How often it looks in the time that a handler has."""
 _AGAIN = 10
 """A handler that still has not ended is told of again after so many times as long."""
+WATCHDOG = "greenroom watchdog"
+"""What its thread is called."""
+_END_TIME = 1.0
+"""Seconds that the thread has to end, when there is nothing left to look at."""
 _ADVICE = (
     'all other actors wait for it. Spawn it with `dispatcher="parallel"` (or "pinned"), so that it blocks a thread '
     "of its own, or let it await what it waits for"
@@ -91,7 +95,7 @@ class _Watchdog:
             # After a fork there is none, whatever was here before.
             if self._thread is None or not self._thread.is_alive():
                 self._changed = threading.Event()
-                self._thread = threading.Thread(target=self._run, name="greenroom watchdog", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=WATCHDOG, daemon=True)
                 self._thread.start()
             else:
                 self._changed.set()
@@ -99,25 +103,31 @@ class _Watchdog:
     def unwatch(self, loop: Loop) -> None:
         with self._lock:
             self._sights = {key: sight for key, sight in self._sights.items() if key != id(loop)}
+            thread = self._thread
             if not self._sights:
                 self._thread = None
             self._changed.set()
+        if self._thread is None and thread is not None:
+            thread.join(_END_TIME)
 
     def _run(self) -> None:
         me = threading.current_thread()
         changed = self._changed
         while self._thread is me:
-            sights: Any = list(self._sights.values())
-            now = time.monotonic()
-            for sight in sights:
-                try:
-                    sight.look(now)
-                except Exception:
-                    _log.exception("the watchdog could not look at a system")
-            patience = min((sight.patience for sight in sights), default=1.0)
-            del sights
-            changed.wait(patience / _LOOKS)
+            changed.wait(self._look() / _LOOKS)
             changed.clear()
+
+    def _look(self) -> float:
+        """Look at all of them; the least patience that one has. Apart, so that nothing keeps them between two looks."""
+        least = 1.0
+        now = time.monotonic()
+        for sight in self._sights.values():
+            least = min(least, sight.patience)
+            try:
+                sight.look(now)
+            except Exception:
+                _log.exception("the watchdog could not look at a system")
+        return least
 
 
 _watchdog = _Watchdog()

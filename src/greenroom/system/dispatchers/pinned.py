@@ -126,12 +126,16 @@ class AsyncioThread:
 
     async def _main(self) -> None:
         self._end = asyncio.Event()
+        self._catch_up()
+        await self._end.wait()
+
+    def _catch_up(self) -> None:
+        """Do what came before asyncio ran. Apart, for `_main` never returns and would keep it."""
         with self._lock:
             self._aio = asyncio.get_running_loop()
             early, self._early = self._early, None
         for action in early or ():
             action()
-        await self._end.wait()
 
     def _call(self, action: Callable[[], object]) -> None:
         with self._lock:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from greenroom._core.director import director_here
 from greenroom.actor import registry
 from greenroom.system.shutdown import Phase
+from greenroom.system.watchdog import WATCHDOG
 
 __all__ = ["Leak", "look_around", "open_what_stays"]
 
@@ -114,6 +115,8 @@ def _threads() -> Iterator[tuple[object, Leak]]:
     known = threading.enumerate()
     pool = _threads_of_own_pool()
     for thread in known:
+        if thread.name == WATCHDOG:
+            continue  # it is there as long as there are systems, and those are told of
         if thread in pool:
             if running.get(thread.ident or 0) is not _POOL_WORKER:
                 yield thread, Leak("thread", thread.name, ", of the running loop's pool, which is at work")
