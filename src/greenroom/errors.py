@@ -32,6 +32,7 @@ __all__ = [
     "DispatcherExists",
     "FrameTooLarge",
     "GreenroomError",
+    "HandlerAbandoned",
     "HandlerBroken",
     "HandlerConflict",
     "HandshakeFailed",
@@ -72,6 +73,7 @@ __all__ = [
     "WaitsForItself",
     "WatchError",
     "WireError",
+    "WorkerLost",
     "WrongLoop",
     "WrongThread",
 ]
@@ -546,6 +548,22 @@ class UnknownDispatcher(GreenroomError, ValueError):
     def __init__(self, name: object, known: tuple[str, ...]) -> None:
         super().__init__(f"there is no dispatcher {name!r}; there are: {', '.join(known)}")
         self.name = name
+
+
+class HandlerAbandoned(GreenroomError):
+    """A handler goes on that was given up: its actor has ended, or lives on without it, and it has no say any more."""
+
+    code = "handler_abandoned"
+
+    def __init__(self, ref: object) -> None:
+        super().__init__(f"this handler of {ref} was abandoned, because it did not end in time: return from it")
+        self.ref = ref
+
+
+class WorkerLost(GreenroomError):
+    """The thread or process that ran an actor's code has ended under it. To supervisors that is a panic."""
+
+    code = "worker_lost"
 
 
 class DispatcherExists(GreenroomError, ValueError):

@@ -16,7 +16,7 @@ from asyncio.exceptions import CancelledError
 from dataclasses import dataclass
 from enum import Enum
 
-from greenroom.errors import in_words
+from greenroom.errors import WorkerLost, in_words
 
 __all__ = ["KILLED", "NORMAL", "SHUTDOWN", "ExitKind", "ExitReason", "ends_system"]
 
@@ -56,9 +56,9 @@ class ExitReason:
         """The reason for an actor whose handler let `cause` out.
 
         A `CancelledError` that nobody asked for is an ordinary failure; any other exception that is not an
-        `Exception` is a panic.
+        `Exception` is a panic, and so is the loss of the thread or process that ran it.
         """
-        ordinary = isinstance(cause, Exception | CancelledError)
+        ordinary = isinstance(cause, Exception | CancelledError) and not isinstance(cause, WorkerLost)
         return cls(ExitKind.FAIL if ordinary else ExitKind.PANIC, cause)
 
     def __str__(self) -> str:

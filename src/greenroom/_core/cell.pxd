@@ -6,7 +6,7 @@ from greenroom._core.runqueue cimport RunQueue
 cdef extern from "pythread.h":
     unsigned long thread_ident "PyThread_get_thread_ident" ()
 
-cdef int HELD, ORDERS, RESUME
+cdef int AWAY, HELD, ORDERS, RESUME
 cdef bint COMPILED
 cdef object _DATA, deque, get_ident
 
@@ -37,6 +37,7 @@ cdef class Cell(Mailbox):
     cpdef bint is_foreign(self)
     cpdef post(self, object message, object slip, object lane=*)
     cpdef notify(self, object notice)
+    cpdef object errand(self)
     cpdef order(self, object action)
     cpdef object take_order(self)
     cpdef hold(self)

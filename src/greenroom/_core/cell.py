@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.alerts import HELD, ORDERS, RESUME
+from greenroom._core.alerts import AWAY, HELD, ORDERS, RESUME
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox import Mailbox
 from greenroom._core.runqueue import RunQueue
@@ -182,6 +182,12 @@ class Cell(Mailbox):
             self.enqueue_notice(notice)
             self.make_runnable()
 
+    def errand(self) -> Any:
+        """What is done for it elsewhere with its messages, if something is. From other threads, a glance."""
+        task = self.task
+        waiter = None if task is None else task._waiter
+        return waiter if getattr(waiter, "is_errand", False) else None
+
     def order(self, action: Callable[[Cell], object]) -> None:
         """Have `action(cell)` called after the message in hand and before any other, from any thread."""
         if self.is_foreign():
@@ -197,6 +203,10 @@ class Cell(Mailbox):
             self.orders = deque((self.orders, action))
         self.alert |= ORDERS
         self.make_runnable()
+        if self.alert & AWAY:
+            errand = self.errand()
+            if errand is not None:
+                errand.withdraw()
 
     def waiting_orders(self) -> tuple[Any, ...]:
         """The orders that have not acted yet."""

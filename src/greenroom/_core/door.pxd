@@ -6,7 +6,7 @@ from greenroom._core.runqueue cimport Admission
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.slip cimport Slip
 
-cdef int EMPTY, DATA, ROOM
+cdef int AWAY, EMPTY, DATA, ROOM
 cdef object Lane, NOTICE, deque, _DATA, _REJECT, _DROP_OLD
 cdef tuple _LANES
 

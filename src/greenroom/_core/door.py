@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.alerts import ROOM
+from greenroom._core.alerts import AWAY, ROOM
 from greenroom._core.cell import Cell, Tally
 from greenroom._core.director import Director
 from greenroom._core.runqueue import Admission
@@ -125,6 +125,13 @@ class Door(Admission):
 
     def _is_full(self, cell: Cell, lane: Lane) -> bool:
         if lane is _DATA:
+            if cell.depth(DATA) + cell.reserved < cell.capacity:
+                return False
+            if not cell.alert & AWAY:
+                return True
+            errand = cell.errand()
+            if errand is not None:
+                errand.let_done_go()
             return cell.depth(DATA) + cell.reserved >= cell.capacity
         promised: int = self.inbound.reserved(cell, lane)
         return cell.depth(lane) + promised >= cell.config.room(lane)

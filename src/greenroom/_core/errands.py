@@ -18,7 +18,7 @@ on nothing further is begun, and what comes of it is nobody's.
 from __future__ import annotations
 
 from _thread import allocate_lock, get_ident
-from asyncio import current_task
+from asyncio import _get_running_loop, current_task
 from collections.abc import Callable, Generator
 from inspect import isawaitable, iscoroutine
 from time import monotonic
@@ -52,6 +52,7 @@ class Work(Wait):
     __slots__ = (
         "_cut",
         "_error",
+        "_is_cancelled",
         "_lock",
         "_on_cancel",
         "_on_cut",
@@ -59,6 +60,7 @@ class Work(Wait):
         "_result",
         "awaits",
         "cell",
+        "on_wait",
         "question",
         "since",
         "task",
@@ -77,6 +79,7 @@ class Work(Wait):
         # Invariant: written under _lock
         self._cut = False
         self._over = False
+        self._is_cancelled = False
         self._result: Any = None
         self._error: BaseException | None = None
         # When it was given away, by the machine's clock.
@@ -84,6 +87,8 @@ class Work(Wait):
         cell.loop.elsewhere[self] = None
         # How whoever carries it out can be told that it is not wanted, or not waited for, any more.
         self._on_cancel: Callable[[], object] | None = None
+        # Who wants to know when its thread only waits for an answer.
+        self.on_wait: Callable[[bool], object] | None = None
         self._on_cut: Callable[[], object] | None = None
 
     # -- where it is carried out
@@ -96,9 +101,15 @@ class Work(Wait):
         """This thread does it no longer, for now or for good."""
         doing.pop(get_ident(), None)
 
+    def waits(self, begins: bool) -> None:
+        """Its thread begins, or ends, to wait for an answer."""
+        if self.on_wait is not None:
+            self.on_wait(begins)
+
     def is_awaiting_itself(self) -> bool:
         """Whether the code that runs here, on the thread that does it, is its own, and no task of its making."""
-        return self.task is None or self.task is current_task()
+        running = _get_running_loop()
+        return running is None if self.task is None else running is not None and self.task is current_task()
 
     def begin_next(self) -> bool:
         """Whether there is something to do now; what that is, `perform` does."""
@@ -121,6 +132,10 @@ class Work(Wait):
         self._result = result
         return False
 
+    def is_cut(self) -> bool:
+        """Whether nobody waits for it any more: what it still does is done for nobody."""
+        return self._cut
+
     def take_error(self, error: BaseException) -> None:
         """Take what the code raised."""
         self._error = error
@@ -131,13 +146,19 @@ class Work(Wait):
     def bring_home(self) -> None:
         """It is done: let the loop go on."""
         with self._lock:
+            if self._over:
+                return
             self._over = True
             cut = self._cut
         if cut:
-            if iscoroutine(self._result):
-                self._result.close()  # of an async function that was only called; nobody will await it
+            self._close_result()
             return
         self.cell.loop.inbound.bring(self.cell, self._come_home)
+
+    def _close_result(self) -> None:
+        """Nobody will await what an async function returned that was only called."""
+        if iscoroutine(self._result):
+            self._result.close()
 
     def run(self) -> None:
         """Carry it out on this thread. What is a coroutine is left to the loop, whose asyncio can step it."""
@@ -171,6 +192,8 @@ class Work(Wait):
     def on_cancel(self, ask: Callable[[], object]) -> None:
         """Have `ask` called when it is to be broken off, and can be."""
         self._on_cancel = ask
+        if self._is_cancelled:
+            ask()
 
     def on_cut(self, tell: Callable[[], object]) -> None:
         """Have `tell` called when nobody waits for it any more, though its thread is not done."""
@@ -178,6 +201,7 @@ class Work(Wait):
 
     def cancel(self, msg: object = None) -> bool:
         """Have it broken off where it awaits something. A call that just runs cannot be: it comes home by itself."""
+        self._is_cancelled = True
         if self._on_cancel is not None:
             self._on_cancel()
             self.touch()
@@ -210,6 +234,7 @@ class Work(Wait):
 
     def _come_home(self) -> None:
         if self._cut:
+            self._close_result()
             return
         self._cut = True  # it is over: there is nothing left that could be cut
         self.cell.loop.elsewhere.pop(self, None)
@@ -262,6 +287,7 @@ class Errand(Work):
         "_budget",
         "_gone",
         "_hurries",
+        "_is_backed_up",
         "_others_wait",
         "_per_visit",
         "_slow",
@@ -273,7 +299,15 @@ class Errand(Work):
 
     is_errand = True
 
-    def __init__(self, cell: Cell, message: object, sender: object, lane: int, others_wait: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        message: object,
+        sender: object,
+        lane: int,
+        others_wait: Callable[[], bool],
+        is_backed_up: Callable[[], bool],
+    ) -> None:
         super().__init__(cell)
         # What is in hand: a message, until it is put aside; and of which lane.
         self.kind = MESSAGE
@@ -286,6 +320,7 @@ class Errand(Work):
         self._per_visit: int = cell.loop.limits.max_msgs_per_actor
         self._budget: float = cell.loop.limits.max_tick_time
         self._others_wait = others_wait
+        self._is_backed_up = is_backed_up
         self._began = 0.0
         self._hurries = False
         # How many of the done have left the mailbox.
@@ -362,7 +397,7 @@ class Errand(Work):
 
     def accept(self, result: Any) -> bool:
         """Take what the handler returned. Of a message that was told, that is all, unless it says what comes next."""
-        if result is not None and type(result) not in _PLAIN:
+        if result is not None and type(result) not in _PLAIN and not self._cut:
             result = self.cell.loop.host.absorb(self.cell, result)
         self._result = result
         if self.kind == STASHED or isinstance(self.senders[self._begun - 1], Slip):
@@ -375,8 +410,10 @@ class Errand(Work):
 
     def stash(self) -> tuple[object, object, int]:
         """Take the message in hand away, to be handled later."""
-        self.kind = STASHED
-        return self.message, self.sender, self.lane
+        with self._lock:
+            if not self._cut:
+                self.kind = STASHED
+            return self.message, self.sender, self.lane
 
     def let_sender_go(self) -> None:
         """The message in hand is answered by somebody else."""
@@ -385,12 +422,35 @@ class Errand(Work):
     # -- at home
 
     def keep_the_rest(self) -> None:
-        """Let nothing that was not begun be begun: something comes before it. Its thread must wait for this call."""
-        self._let_done_go()
-        del self.messages[self._begun :]
-        del self.senders[self._begun :]
+        """Let nothing that was not begun be begun: something comes before it."""
+        with self._lock:
+            del self.messages[max(self._begun, 1) :]
+            del self.senders[max(self._begun, 1) :]
+        self.let_done_go()
 
-    def _let_done_go(self) -> None:
+    def withdraw(self) -> None:
+        """An order has come. If its message waits for a thread, and there is none, it goes back to where it was: the
+        order need not wait for other actors' handlers.
+        """
+        if not self._is_backed_up():
+            return
+        with self._lock:
+            if self._begun > 0 or self._cut:
+                return
+            self._cut = True
+        cell = self.cell
+        cell.loop.elsewhere.pop(self, None)
+        cell.task.kind = STASHED  # which is no message that was handled
+        door = cell.loop.door
+        door.count_stashed(cell, 1)
+        door.take_back(cell, self.messages[0], self.senders[0], self.lane)
+        self.wake_waiter()
+
+    def done(self) -> int:
+        """How many messages stand in the mailbox though they are done, or in hand. From any thread, a moment ago."""
+        return max(self._begun, 1) - 1 - self._gone
+
+    def let_done_go(self) -> None:
         """Those that are done leave the mailbox; so does the one in hand, if it still stood there."""
         cell = self.cell
         last = max(self._begun, 1) - 1
@@ -404,7 +464,7 @@ class Errand(Work):
         cell = self.cell
         task = cell.task
         last = max(self._begun, 1) - 1
-        self._let_done_go()
+        self.let_done_go()
         if task is not None and task.kind == MESSAGE:
             task.kind, task.message, task.sender = self.kind, self.messages[last], self.senders[last]
         if self.kind == STASHED:

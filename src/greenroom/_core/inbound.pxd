@@ -41,6 +41,7 @@ cdef class Inbound:
     cdef _end_sleep(self)
     cdef bint _is_first_to_rouse(self) except? True
     cdef bint _reserve(self, Cell cell, object lane) except? True
+    cdef bint _is_done_with_some(self, Cell cell) except? True
     @cython.locals(parked=Parked)
     cdef tuple _park(self, Cell cell, object lane, object message, object sender)
     cdef _count_refused(self, Cell cell, bint rejected)

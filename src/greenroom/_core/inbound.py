@@ -225,10 +225,11 @@ class Inbound:
 
     def _note_urgent(self, cell: Cell) -> None:
         """Something that overtakes messages is brought to `cell`: what is done for it elsewhere is the last for now."""
-        task: Any = cell.task
-        hurry = None if task is None else getattr(task._waiter, "hurry", None)
-        if hurry is not None:
-            hurry()
+        work = doing.get(get_ident())
+        if work is None or work.cell is not cell:
+            work = cell.errand()
+        if work is not None:
+            work.hurry()
 
     def _append(self, entry: tuple[Cell | None, Any, Any, Any]) -> None:
         self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between
@@ -254,7 +255,7 @@ class Inbound:
     def _reserve(self, cell: Cell, lane: Lane) -> bool:
         """Promise room for one message, if there is any."""
         if lane is _DATA:
-            if cell.depth(lane) + cell.reserved >= cell.capacity:
+            if cell.depth(lane) + cell.reserved >= cell.capacity and not self._is_done_with_some(cell):
                 return False
             cell.reserved += 1
             return True
@@ -263,6 +264,11 @@ class Inbound:
             return False
         self._reserved[key] = self._reserved.get(key, 0) + 1
         return True
+
+    def _is_done_with_some(self, cell: Cell) -> bool:
+        """Whether a full data lane is not: what is done elsewhere, and has not come home, needs no room."""
+        errand = cell.errand() if cell.alert & AWAY else None
+        return errand is not None and cell.depth(_DATA) - errand.done() + cell.reserved < cell.capacity
 
     def _park(self, cell: Cell, lane: Lane, message: object, sender: object) -> tuple[object, object] | None:
         """Keep a message for a lane that drops its oldest; the one it displaces here, if it does."""

@@ -252,8 +252,6 @@ class Visits:
         self.lane = lane
         if cell.alert & TOUCHED:
             self.host.touched(cell)
-        if cell.alert & AWAY:
-            return self._conclude(cell, self.host.send_away(cell, message, sender, lane))
         if self.hooks.slow_handler is None:
             return self._conclude(cell, self._handle(cell, message))
         began = self.pace.now()
@@ -263,6 +261,8 @@ class Visits:
             self._tell_if_slow(cell, message, began)
 
     def _handle(self, cell: Cell, message: object) -> object:
+        if cell.alert & AWAY:
+            return self.host.send_away(cell, message, self.sender, self.lane)
         if self.director is not None:
             return self.director.handle(cell, message, self.sender)
         return cell.handler(cell.subject, message)

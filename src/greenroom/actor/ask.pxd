@@ -50,6 +50,7 @@ cdef class Question(Wait):
     cdef _end(self, int status, object value)
     cpdef _touch_asker(self)
     cpdef _tell_future(self)
+    cpdef _is_too_late(self, object _)
     cpdef _ring_unstarted(self)
     cpdef arm(self)
 

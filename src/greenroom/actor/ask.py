@@ -365,10 +365,10 @@ class Question(Wait):
         self._close(status, value)
         self.wake_waiter()
         if self._future is not None:
+            self._touch_asker()
             if self._aio is None:
                 self._tell_future()
             else:
-                self._touch_asker()
                 with suppress(RuntimeError):  # the asker's asyncio loop is closed: nobody waits any more
                     self._aio.call_soon_threadsafe(self._tell_future)
 
@@ -387,8 +387,11 @@ class Question(Wait):
             else:
                 future.set_exception(self._value)
         except _TOO_LATE:  # it was cancelled: by the asker's task, or by a thread whose patience was at an end
-            if self._status == ANSWERED:
-                self._loop.host.late_reply(self.target, self._value, self.shown_sender())
+            if self._status == ANSWERED and not self._goes_elsewhere(self._is_too_late, None):
+                self._is_too_late(None)
+
+    def _is_too_late(self, _: object) -> None:
+        self._loop.host.late_reply(self.target, self._value, self.shown_sender())
 
     def arm(self) -> None:
         """Ring after the timeout."""
@@ -460,6 +463,8 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
     # thread looks at its own clock too; if the system's is turned by hand, only after a while.
     _send_from_outside(loop, cell, question, message, lane)
     question._is_waited_for_by(work)
+    if work is not None:
+        work.waits(True)
     patience = None if timeout is None else seconds + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
     try:
         return future.result(patience)
@@ -470,6 +475,7 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
         raise AskTimeout(cell.shown(), seconds) from None
     finally:
         if work is not None:
+            work.waits(False)
             work.question = None
 
 

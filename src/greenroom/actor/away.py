@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 from _thread import get_ident
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from greenroom._core.doing import doing
 from greenroom.actor.context import Context, start_pipe
 from greenroom.actor.timing import KeyedTimers
+from greenroom.errors import HandlerAbandoned
 
 if TYPE_CHECKING:
+    from greenroom._core.cell import Cell
     from greenroom.actor.ref import ActorRef
 
 __all__ = ["AwayContext"]
@@ -34,9 +37,28 @@ def at_home(method: F) -> F:
         cell = self.cell
         if not cell.is_foreign():
             return method(self, *args, **kwargs)
+        require_wanted(cell)
         return cell.loop.host.call(what, partial(method, self, *args, **kwargs))
 
     return cast(F, done_at_home)
+
+
+def here(method: F) -> F:
+    """The same method, unless the handler that calls it has been given up."""
+
+    @wraps(method)
+    def done_here(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        require_wanted(self.cell)
+        return method(self, *args, **kwargs)
+
+    return cast(F, done_here)
+
+
+def require_wanted(cell: Cell) -> None:
+    """Raise when this thread runs a handler of `cell` that has been abandoned: its actor goes on without it."""
+    work = doing.get(get_ident())
+    if work is not None and work.cell is cell and work.is_cut():
+        raise HandlerAbandoned(cell.shown())
 
 
 class AwayTimers(KeyedTimers):
@@ -56,10 +78,16 @@ class AwayContext(Context):
 
     def hand(self) -> Any:
         """Who has a message of this actor in hand, as seen from this thread: its loop, an errand, or nobody."""
-        if not self.cell.is_foreign():
+        work: Any = doing.get(get_ident()) if self.cell.is_foreign() else None
+        if work is None or work.cell is not self.cell:
             return super().hand()
-        work: Any = doing.get(get_ident())
-        return work if work is not None and work.cell is self.cell and work.is_errand else None
+        require_wanted(self.cell)
+        return work if work.is_errand else None
+
+    def _slip(self) -> Any:
+        # A thread of the handler's own making: what it works for is what the errand has in hand.
+        errand = self.cell.errand()
+        return super()._slip() if errand is None or self.hand() is not None else errand.sender
 
     @property
     def children(self) -> list[ActorRef[Any, Any]]:
@@ -95,6 +123,10 @@ class AwayContext(Context):
     _publish = at_home(Context._publish)
     _owe = at_home(Context._owe)
     _hand_on = at_home(Context._hand_on)
+    spawn = here(Context.spawn)
+    stop = here(Context.stop)
+    become = here(Context.become)
+    unbecome = here(Context.unbecome)
     watch = at_home(Context.watch)
     unwatch = at_home(Context.unwatch)
     monitor = at_home(Context.monitor)
@@ -113,8 +145,10 @@ class AwayContext(Context):
         on_error: Callable[[BaseException], Any] | None = None,
     ) -> asyncio.Task[None]:
         """As with any actor; where this thread has an asyncio loop of its own, `awaitable` runs there."""
-        if asyncio._get_running_loop() is None or not self.cell.is_foreign():
+        place: Any = self.extra().place
+        if not place.has_asyncio or asyncio._get_running_loop() is None or not self.cell.is_foreign():
             return self._pipe_at_home(awaitable, map, on_error=on_error)
+        require_wanted(self.cell)
         aio = asyncio.get_running_loop()
         pipe = PipeElsewhere(aio, start_pipe(self, awaitable, map, on_error))
         pipes = self._keep_pipe(pipe)
@@ -142,5 +176,5 @@ class PipeElsewhere:
 
     def cancel(self) -> None:
         """End it, from the loop's thread."""
-        if not self._aio.is_closed():
+        with suppress(RuntimeError):  # that loop is closed, and the task with it
             self._aio.call_soon_threadsafe(self.task.cancel)

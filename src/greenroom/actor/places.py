@@ -23,6 +23,9 @@ __all__ = ["Place"]
 class Place:
     """Carries out what its actors have to do. Made by a dispatcher, for one actor or for many."""
 
+    has_asyncio = False
+    """Whether an asyncio loop runs where the code does."""
+
     def __init__(self, dispatcher: str) -> None:
         self.dispatcher = dispatcher
 
@@ -32,6 +35,10 @@ class Place:
 
     def others_wait(self) -> bool:
         """Whether somebody waits for the thread that calls this."""
+        return False
+
+    def is_backed_up(self) -> bool:
+        """Whether there is more to do than there are threads for it."""
         return False
 
     def let_go(self) -> None:
@@ -48,20 +55,27 @@ class Place:
     def call(self, cell: Cell, function: Callable[..., Any], arguments: tuple[Any, ...], awaits: bool) -> Call:
         """Have a user's function called; to be awaited. With `awaits`, what it returns may be awaited there too."""
         call = Call(cell, function, arguments, awaits)
-        self.do(call)
+        self._give(call)
         return call
+
+    def _give(self, work: Work) -> None:
+        try:
+            self.do(work)
+        except BaseException:
+            work.cut()
+            raise
 
     def carry(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
         """Have a message handled, and those behind it; to be awaited: what the last handler returned."""
         if self.leaves_at_home(cell.handler):
             handled: Coroutine[Any, Any, object] = cell.handler(cell.subject, message)
             return handled
-        errand = Errand(cell, message, sender, lane, self.others_wait)
+        errand = Errand(cell, message, sender, lane, self.others_wait, self.is_backed_up)
         errand.carry()
         return self._carry_out(cell, errand)
 
     async def _carry_out(self, cell: Cell, errand: Errand) -> object:
-        self.do(errand)
+        self._give(errand)
         result = await errand
         if hasattr(type(result), "__await__"):
             # An async handler was only called there; it runs here, where asyncio does.

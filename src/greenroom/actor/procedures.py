@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from inspect import isawaitable
 from typing import Any
 
+from greenroom._core.cell import Cell
 from greenroom.actor.actor import Actor
 from greenroom.actor.body import Body
 from greenroom.actor.signals import Signal
@@ -106,7 +107,12 @@ def hand_to_actor(body: Body, message: object) -> Any:
     cell = body.cell
     if place_of(body) is None:
         return cell.handler(cell.subject, message)
-    return begin(do(body, cell.handler, cell.subject, message))
+    return begin(do(body, _handle_there, cell, message))
+
+
+def _handle_there(cell: Cell, message: object) -> Any:
+    """What its handler returns; what it becomes by that, it becomes where its code runs."""
+    return cell.loop.host.absorb(cell, cell.handler(cell.subject, message))
 
 
 def call_hook(body: Body, name: str, signal: Signal, *arguments: object) -> Procedure:

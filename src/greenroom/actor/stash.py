@@ -57,8 +57,8 @@ class Stash:
         cell = self._cell
         if not cell.is_foreign():
             return self._unstash()
-        errand = self._hand()
-        count: int = cell.loop.host.call("unstash_all()", lambda: self._unstash(errand))
+        self._hand()  # which refuses a handler that was given up
+        count: int = cell.loop.host.call("unstash_all()", self._unstash)
         return count
 
     def _hand(self) -> Any:
@@ -66,7 +66,8 @@ class Stash:
         body: Any = self._cell.body
         return None if type(body) is Obituary else body.hand()
 
-    def _unstash(self, errand: Any = None) -> int:
+    def _unstash(self) -> int:
+        errand = self._cell.errand()
         if errand is not None:
             errand.keep_the_rest()
         count = len(self._entries)

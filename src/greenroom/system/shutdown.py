@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Event, Lock
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.timers import Alarm
@@ -31,6 +31,9 @@ __all__ = ["Phase", "Shutdown", "ShutdownReport"]
 
 _log = logging.getLogger("greenroom")
 
+_END_TIME = 1.0
+"""Seconds that threads with nothing to do have to end, when the system has."""
+_LOOKS = 200
 _TURNS = 3
 """Turns of asyncio that a cancelled handler has before it is abandoned, when the system's own time is up."""
 
@@ -78,7 +81,9 @@ class _OverallDeadline(Alarm):
 class Shutdown:
     """The end of one system. Begun once, by the first to ask; everybody else joins."""
 
-    def __init__(self, name: str, life: Lifecycle, poller: Poller, let_go_of_threads: Callable[[], list[str]]) -> None:
+    def __init__(
+        self, name: str, life: Lifecycle, poller: Poller, let_go_of_threads: Callable[[], list[Thread]]
+    ) -> None:
         self._name = name
         self._life = life
         self._poller = poller
@@ -106,7 +111,8 @@ class Shutdown:
             self._task = asyncio.get_running_loop().create_task(self._run(timeout))
         else:
             self._force_all()
-            self._finish(self._life.loop.now())
+            self._stop_loop(self._life.loop.now())
+            self._tell_waiters()
 
     async def _run(self, timeout: float) -> None:
         loop = self._life.loop
@@ -120,8 +126,22 @@ class Shutdown:
                 await self._cancel_handlers()
         finally:
             # Also when asyncio is closing down and cancels this task: there will be no turn after that.
-            self._force_all()
-            self._finish(began)
+            try:
+                self._force_all()
+                await self._part_with(self._stop_loop(began))
+            finally:
+                self._tell_waiters()
+
+    async def _part_with(self, threads: list[Thread]) -> None:
+        """Wait for threads that have nothing to do any more; those that a handler holds on to are left behind."""
+        for _ in range(_LOOKS):
+            threads = [thread for thread in threads if thread.is_alive()]
+            if not threads:
+                return
+            await asyncio.sleep(_END_TIME / _LOOKS)
+        for thread in threads:
+            told = "%s: a handler holds the thread %r and cannot be interrupted; it is left behind"
+            _log.error(told, self._name, thread.name)
 
     async def _wait(self, timeout: float) -> bool:
         """Whether all actors ended in time: by the system's clock, and in no case later than by the machine's."""
@@ -174,15 +194,13 @@ class Shutdown:
             drain(cell, body.more, "stopped")
             self._life.finish(cell, body, KILLED if body.state > 0 else SHUTDOWN)
 
-    def _finish(self, began: float) -> None:
+    def _stop_loop(self, began: float) -> list[Thread]:
+        """Phases 4 and 5; the threads that are still to end."""
         loop = self._life.loop
         seconds = loop.now() - began
         self._poller.detach()
         loop.close()
-        for thread in self._let_go_of_threads():
-            _log.error(
-                "%s: a handler holds the thread %r and cannot be interrupted; it is left behind", self._name, thread
-            )
+        threads = self._let_go_of_threads()
         self.phase = Phase.STOPPED
         forced = tuple(self._life.forced)
         self.report = ShutdownReport(self._life.spawned, self._life.terminated, forced, seconds, self.cause)
@@ -196,7 +214,7 @@ class Shutdown:
             len(forced),
             f" ({', '.join(forced[:10])}{', ...' if len(forced) > 10 else ''})" if forced else "",
         )
-        self._tell_waiters()
+        return threads
 
     def leave_behind(self) -> None:
         """A handler holds the system's thread and cannot be interrupted: name it, and wait no longer. Any thread."""

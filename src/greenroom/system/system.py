@@ -124,7 +124,7 @@ class ActorSystem(Spawns, Spawner):
         if self.config.stuck_after > 0 and self._loop.director is None:
             from greenroom.system import watchdog  # takes a while to import
 
-            watchdog.watch(self._loop, self.config.stuck_after)
+            watchdog.watch(self, self.config.stuck_after)
 
     async def start(self) -> Self:
         """Begin to run, in the asyncio loop that runs here: for notebooks, where `async with` would end with its cell.
@@ -200,7 +200,7 @@ class ActorSystem(Spawns, Spawner):
         _require_timeout(timeout)
         if self._thread is None:
             raise NotStarted(self.name, "close()")
-        if get_ident() == self._loop.runq.thread and not self._loop.closed:
+        if (get_ident() == self._loop.runq.thread and not self._loop.closed) or self._is_in_handler():
             raise WaitsForItself("close() waits for the thread it is called on: use `stop()`")
         self._loop.inbound.call(None, lambda: self._shutdown.request(timeout))
         self._shutdown.over.wait(timeout + 1.0)
@@ -379,12 +379,12 @@ class ActorSystem(Spawns, Spawner):
             )
         return self._dispatchers
 
-    def _let_go_of_threads(self) -> list[str]:
-        """The loop has stopped: nobody needs to look at it, or work for it; the threads that are left behind."""
+    def _let_go_of_threads(self) -> list[threading.Thread]:
+        """The loop has stopped: nobody needs to look at it, or work for it; the threads that are still to end."""
         if self.config.stuck_after > 0 and self._loop.director is None:
             from greenroom.system import watchdog
 
-            watchdog.unwatch(self._loop)
+            watchdog.unwatch(self)
         return [] if self._dispatchers is None else self._dispatchers.close()
 
     @property

@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import finalize, ref
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -38,12 +39,12 @@ _ADVICE = (
 
 
 class Sight:
-    """What was last seen of one loop."""
+    """What was last seen of one system, which it does not keep."""
 
-    __slots__ = ("loop", "patience", "since", "tell_at", "tick")
+    __slots__ = ("_system", "patience", "since", "tell_at", "tick")
 
-    def __init__(self, loop: Loop, patience: float) -> None:
-        self.loop = loop
+    def __init__(self, system: Any, patience: float) -> None:
+        self._system = ref(system)
         self.patience = patience
         self.tick = -1
         self.since = 0.0
@@ -51,17 +52,19 @@ class Sight:
 
     def look(self, now: float) -> None:
         """Tell of the handler that holds the loop's thread, if it has for too long."""
-        loop = self.loop
+        system = self._system()
+        if system is None:
+            return
+        loop: Loop = system._loop
         if not loop.ticking or loop.ticks != self.tick:
             self.tick = loop.ticks
             self.since = now
             self.tell_at = now + self.patience
         elif now >= self.tell_at:
             self.tell_at = now + self.patience * _AGAIN
-            self._tell(now - self.since)
+            self._tell(loop, now - self.since)
 
-    def _tell(self, seconds: float) -> None:
-        loop = self.loop
+    def _tell(self, loop: Loop, seconds: float) -> None:
         hand = loop.visits.hand
         message = loop.visits.message
         stack = _stack_of(sys._current_frames().get(loop.runq.thread))
@@ -84,14 +87,15 @@ class _Watchdog:
     """The thread that looks. All fields are written under `_lock`."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sights: dict[int, Sight] = {}
+        self._lock = threading.RLock()  # a system may be forgotten in the middle of anything
+        self._sights: dict[str, Sight] = {}
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
 
-    def watch(self, loop: Loop, patience: float) -> None:
+    def watch(self, system: Any, patience: float) -> None:
         with self._lock:
-            self._sights = {**self._sights, id(loop): Sight(loop, patience)}
+            self._sights = {**self._sights, system.token: Sight(system, patience)}
+            finalize(system, self._forget, system.token).atexit = False
             # After a fork there is none, whatever was here before.
             if self._thread is None or not self._thread.is_alive():
                 self._changed = threading.Event()
@@ -100,15 +104,20 @@ class _Watchdog:
             else:
                 self._changed.set()
 
-    def unwatch(self, loop: Loop) -> None:
-        with self._lock:
-            self._sights = {key: sight for key, sight in self._sights.items() if key != id(loop)}
-            thread = self._thread
-            if not self._sights:
-                self._thread = None
-            self._changed.set()
-        if self._thread is None and thread is not None:
+    def unwatch(self, system: Any) -> None:
+        thread = self._forget(system.token)
+        if thread is not None:
             thread.join(_END_TIME)
+
+    def _forget(self, token: str) -> threading.Thread | None:
+        """Look at a system no more; the thread, if it has nothing left to look at."""
+        with self._lock:
+            self._sights = {key: sight for key, sight in self._sights.items() if key != token}
+            if self._sights:
+                return None
+            thread, self._thread = self._thread, None
+            self._changed.set()
+            return thread
 
     def _run(self) -> None:
         me = threading.current_thread()

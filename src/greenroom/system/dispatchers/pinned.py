@@ -12,14 +12,20 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context
 from typing import Any
 
 from greenroom._core.errands import Work
 from greenroom.actor.places import Place
+from greenroom.errors import WorkerLost
 
 __all__ = ["PinnedPlace", "PinnedThreads"]
 
 _log = logging.getLogger("greenroom")
+
+_PROMPT = 0.05
+"""Seconds in which a thread that only awaits something does what it is told."""
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -72,23 +78,36 @@ class PinnedThreads:
 class PinnedPlace(Place):
     """The place of one actor."""
 
+    has_asyncio = True
+
     def __init__(self, threads: PinnedThreads) -> None:
         super().__init__(threads.dispatcher)
         self._threads = threads
         self._home: AsyncioThread | None = None
+        self._life: Any = None
+        self._context = Context()
 
     def do(self, work: Work) -> None:
         """Have it carried out on the actor's thread."""
+        if self._home is not None and self._home.is_dead():
+            self._threads.end_thread(self._home)
+            self._home = None
         if self._home is None:
             self._home = self._threads.start_thread()
         home = self._home
         work.on_cut(lambda: self._give_up(home, work))
-        home.do(work)
+        home.do(work, self._context_of(work))
+
+    def _context_of(self, work: Work) -> Context:
+        """What its coroutines run in: one for each life of the actor, as there is one for those on its loop."""
+        if self._life is not work.cell.context:
+            self._life = work.cell.context
+            self._context = Context()
+        return self._context
 
     def _give_up(self, home: AsyncioThread, work: Work) -> None:
         """What a thread does takes too long. If it only awaits something it is broken off; else that is done with."""
-        if work.awaits:
-            home.abandon(work)
+        if work.awaits and home.abandon(work):
             return
         if self._home is home:
             self._home = None
@@ -112,17 +131,49 @@ class AsyncioThread:
         self._early: list[Callable[[], object]] | None = []
         self._aio: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
-        # What is under way, so that it can be cancelled; and so that asyncio does not lose it.
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        # Invariant: what was given to this thread and has not come home; None when the thread has ended
+        self._works: dict[Work, None] | None = {}
+        # Why the thread ends, if nobody told it to. This and the next are touched by this thread alone.
+        self._cause: BaseException | None = None
+        # What is under way, so that asyncio does not lose it.
+        self._tasks: dict[asyncio.Task[None], Work] = {}
         # A daemon, because of handlers that never return: the process must be able to end without them.
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
-        if self._core is not None:
-            _pin(self._core)
-        with asyncio.Runner(loop_factory=self._loop_factory) as runner:
-            runner.run(self._main())
+        try:
+            if self._core is not None:
+                _pin(self._core)
+            with asyncio.Runner(loop_factory=self._loop_factory) as runner:
+                try:
+                    runner.run(self._main())
+                except BaseException as exc:
+                    self._cause = exc
+                    raise
+        except BaseException as exc:
+            self._end_works(exc)
+        else:
+            self._end_works(None)
+
+    def _end_works(self, cause: BaseException | None) -> None:
+        """The thread ends, because it was told to or for whatever reason: nobody may wait for what it leaves."""
+        with self._lock:
+            works, self._works = self._works or {}, None
+        for task in list(self._tasks):
+            task.get_coro().close()
+        for work in works:
+            self._lose(work, cause)
+
+    def _lose(self, work: Work, cause: BaseException | None) -> None:
+        lost = WorkerLost(f"the thread {self.thread.name!r} has ended, and cannot run {work.cell.shown()} any more")
+        lost.__cause__ = cause
+        work.take_error(lost)
+        work.bring_home()
+
+    def is_dead(self) -> bool:
+        """Whether the thread has ended."""
+        return self._works is None
 
     async def _main(self) -> None:
         self._end = asyncio.Event()
@@ -143,35 +194,71 @@ class AsyncioThread:
                 self._early.append(action)
                 return
             aio: Any = self._aio
-        try:
+        with suppress(RuntimeError):  # it has ended, and what it was given with it
             aio.call_soon_threadsafe(action)
-        except RuntimeError:  # it has ended: only what is cut by now can come too late
-            if not aio.is_closed():
-                raise
 
-    def do(self, work: Work) -> None:
+    def do(self, work: Work, context: Context) -> None:
         """Have it carried out. From the loop's thread."""
-        self._call(lambda: self._begin(work))
+        with self._lock:
+            dead = self._works is None
+            if self._works is not None:
+                self._works[work] = None
+        if dead:
+            raise WorkerLost(f"the thread {self.thread.name!r} has ended")
+        self._call(lambda: self._begin(work, context))
 
     def stop(self) -> None:
         """End, with what is under way cancelled. From the loop's thread."""
         self._call(lambda: self._end.set())  # type: ignore[union-attr]
 
     def _end_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
+        work = self._tasks.pop(task)
+        with self._lock:
+            if self._works is not None:
+                self._works.pop(work, None)
+        if not work.has_begun():  # asyncio was about to end, and cancelled it before its first step
+            self._lose(work, None)
         if not task.cancelled():
             task.exception()  # of one that was broken off: asyncio would complain of it, but everybody knows
 
-    def abandon(self, work: Work) -> None:
-        """Break it off where it awaits something. From the loop's thread."""
-        self._call(lambda: _abandon(work.task))
+    def abandon(self, work: Work) -> bool:
+        """Break it off where it awaits something; False when it seems not to. From the loop's thread."""
+        broken_off = threading.Event()
 
-    def _begin(self, work: Work) -> None:
-        task = asyncio.get_running_loop().create_task(_carry_out(work))
+        def break_off() -> None:
+            _abandon(work.task)
+            broken_off.set()
+
+        self._call(break_off)
+        return broken_off.wait(_PROMPT)
+
+    def _begin(self, work: Work, context: Context) -> None:
+        task = asyncio.get_running_loop().create_task(self._carry_out(work), context=context)
         work.task = task
-        self._tasks[task] = None
+        self._tasks[task] = work
         task.add_done_callback(self._end_task)
         work.on_cancel(lambda: self._call(lambda: _cancel(task, work)))
+
+    async def _carry_out(self, work: Work) -> None:
+        """What `Work.run` does, with what can be awaited awaited here."""
+        work.enter()
+        try:
+            while work.begin_next():
+                result = work.perform()
+                if work.may_await(result):
+                    work.awaits = True
+                    result = await result
+                    work.awaits = False
+                if not work.accept(result):
+                    break
+        except BaseException as exc:
+            if self._cause is None:
+                work.take_error(exc)
+            else:  # asyncio cancels all that is left, when it breaks down
+                self._lose(work, self._cause)
+        finally:
+            work.leave()
+            work.bring_home()
 
 
 def _abandon(task: asyncio.Task[None]) -> None:
@@ -187,27 +274,9 @@ def _abandon(task: asyncio.Task[None]) -> None:
 def _cancel(task: asyncio.Task[None], work: Work) -> None:
     if work.has_begun():
         task.cancel()
-    else:  # a task that is cancelled before its first step takes none, and nobody would bring its work home
+    elif not task.done() and not work.is_cut():
+        # A task that is cancelled before its first step takes none, and nobody would bring its work home.
         task.get_loop().call_soon(_cancel, task, work)
-
-
-async def _carry_out(work: Work) -> None:
-    """What `Work.run` does, with what can be awaited awaited here."""
-    work.enter()
-    try:
-        while work.begin_next():
-            result = work.perform()
-            if work.may_await(result):
-                work.awaits = True
-                result = await result
-                work.awaits = False
-            if not work.accept(result):
-                break
-    except BaseException as exc:
-        work.take_error(exc)
-    finally:
-        work.leave()
-        work.bring_home()
 
 
 def _pin(core: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,12 @@ from greenroom.system.dispatchers.settings import (
 )
 
 if TYPE_CHECKING:
+    import threading
+
     from greenroom.actor.places import Place
     from greenroom.actor.spec import Spec
 
 __all__ = ["Dispatchers"]
-
-PATIENCE = 1.0
-"""Seconds that threads with nothing to do have to end, when the system has."""
 
 
 class Dispatchers(Mapping[str, DispatcherSettings]):
@@ -134,10 +132,6 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
             self._crews[name] = crew
         return crew
 
-    def close(self) -> list[str]:
-        """Let all threads end; the names of those that a handler holds on to, and that are left behind."""
-        threads = [thread for crew in self._crews.values() for thread in crew.close()]
-        deadline = time.monotonic() + PATIENCE
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        return [thread.name for thread in threads if thread.is_alive()]
+    def close(self) -> list[threading.Thread]:
+        """Let all threads end, when they have done what they do; those that are still to be waited for."""
+        return [thread for crew in self._crews.values() for thread in crew.close()]
