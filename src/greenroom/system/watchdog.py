@@ -12,8 +12,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
-from weakref import finalize, ref
+from weakref import ref
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -49,6 +50,10 @@ class Sight:
         self.tick = -1
         self.since = 0.0
         self.tell_at = 0.0
+
+    def is_over(self) -> bool:
+        """Whether the system was dropped, without having been shut down."""
+        return self._system() is None
 
     def look(self, now: float) -> None:
         """Tell of the handler that holds the loop's thread, if it has for too long."""
@@ -87,7 +92,7 @@ class _Watchdog:
     """The thread that looks. All fields are written under `_lock`."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a system may be forgotten in the middle of anything
+        self._lock = threading.Lock()
         self._sights: dict[str, Sight] = {}
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
@@ -95,7 +100,6 @@ class _Watchdog:
     def watch(self, system: Any, patience: float) -> None:
         with self._lock:
             self._sights = {**self._sights, system.token: Sight(system, patience)}
-            finalize(system, self._forget, system.token).atexit = False
             # After a fork there is none, whatever was here before.
             if self._thread is None or not self._thread.is_alive():
                 self._changed = threading.Event()
@@ -105,14 +109,14 @@ class _Watchdog:
                 self._changed.set()
 
     def unwatch(self, system: Any) -> None:
-        thread = self._forget(system.token)
-        if thread is not None:
+        thread = self._forget({system.token})
+        if thread is not None and thread is not threading.current_thread():
             thread.join(_END_TIME)
 
-    def _forget(self, token: str) -> threading.Thread | None:
-        """Look at a system no more; the thread, if it has nothing left to look at."""
+    def _forget(self, tokens: Container[str]) -> threading.Thread | None:
+        """Look at some systems no more; the thread, if it has nothing left to look at."""
         with self._lock:
-            self._sights = {key: sight for key, sight in self._sights.items() if key != token}
+            self._sights = {key: sight for key, sight in self._sights.items() if key not in tokens}
             if self._sights:
                 return None
             thread, self._thread = self._thread, None
@@ -130,6 +134,9 @@ class _Watchdog:
         """Look at all of them; the least patience that one has. Apart, so that nothing keeps them between two looks."""
         least = 1.0
         now = time.monotonic()
+        dropped = [token for token, sight in self._sights.items() if sight.is_over()]
+        if dropped:
+            self._forget(dropped)
         for sight in self._sights.values():
             least = min(least, sight.patience)
             try:
