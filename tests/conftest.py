@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import ActorSystem, Directive, Supervision, SystemConfig
+from greenroom import COMPILED, ActorSystem, Directive, Supervision, SystemConfig
 from greenroom.testing import Simulation, assert_ledger_balanced
 from tests.seeds import FOLDERS, deal_out, run_at_seeds
 
@@ -148,7 +148,7 @@ def _makes_sense(item: pytest.Item) -> bool:
 
 
 def deal_dispatchers(items: list[Any]) -> list[Any]:
-    """Each test with both dispatchers; but the parameters of one that has many are dealt out between them.
+    """Each test with both dispatchers; but the parameters of one that has many are dealt out among them and the builds.
 
     `make stress` runs them all.
     """
@@ -159,7 +159,8 @@ def deal_dispatchers(items: list[Any]) -> list[Any]:
     for item in items:
         dispatcher: Any = _dispatcher_of(item)
         test = (item.path, item.originalname, dispatcher)
-        if seen[test] == 0 or seen[test] % len(DISPATCHERS) == DISPATCHERS.index(dispatcher):
+        turn = len(DISPATCHERS) * (0 if COMPILED else 1) + DISPATCHERS.index(dispatcher)
+        if seen[test] == 0 or seen[test] % (2 * len(DISPATCHERS)) == turn:
             kept.append(item)
         seen[test] += 1
     return kept
