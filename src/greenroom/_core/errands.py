@@ -160,8 +160,11 @@ class Work(Wait):
         if iscoroutine(self._result):
             self._result.close()
 
-    def run(self) -> None:
-        """Carry it out on this thread. What is a coroutine is left to the loop, whose asyncio can step it."""
+    def run(self, before_home: Callable[[], object]) -> None:
+        """Carry it out on this thread. What is a coroutine is left to the loop, whose asyncio can step it.
+
+        `before_home` is called when it is done, and before the loop, which may have the next at once, knows of it.
+        """
         self.enter()
         try:
             while self.begin_next():
@@ -171,6 +174,7 @@ class Work(Wait):
             self.take_error(exc)
         finally:
             self.leave()
+            before_home()
             self.bring_home()
 
     # -- at home

@@ -88,13 +88,19 @@ class Pool(Place):
 
     def _serve(self) -> None:
         me = threading.current_thread()
-        while self._is_needed(me):
+        stays = self._is_needed(me)
+
+        def look() -> None:
+            nonlocal stays
+            stays = self._is_needed(me)
+
+        while stays:
             work = self._todo.get()
             if work is None:
                 return
             work.on_cut(lambda: self._give_up(me))
             work.on_wait = self._note_waiting
-            work.run()
+            work.run(look)
             del work
 
     def _is_needed(self, me: threading.Thread) -> bool:
