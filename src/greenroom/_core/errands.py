@@ -76,7 +76,7 @@ class Work(Wait):
         self.task: Any = None
         self.awaits = False
         self._lock = allocate_lock()
-        # Invariant: written under _lock
+        # Invariant: these, and _on_cancel, are written under _lock; once it is over, _cut by the loop's thread alone
         self._cut = False
         self._over = False
         self._is_cancelled = False
@@ -195,8 +195,10 @@ class Work(Wait):
 
     def on_cancel(self, ask: Callable[[], object]) -> None:
         """Have `ask` called when it is to be broken off, and can be."""
-        self._on_cancel = ask
-        if self._is_cancelled:
+        with self._lock:
+            self._on_cancel = ask
+            is_late = self._is_cancelled
+        if is_late:
             ask()
 
     def on_cut(self, tell: Callable[[], object]) -> None:
@@ -205,9 +207,11 @@ class Work(Wait):
 
     def cancel(self, msg: object = None) -> bool:
         """Have it broken off where it awaits something. A call that just runs cannot be: it comes home by itself."""
-        self._is_cancelled = True
-        if self._on_cancel is not None:
-            self._on_cancel()
+        with self._lock:
+            self._is_cancelled = True
+            ask = self._on_cancel
+        if ask is not None:
+            ask()
             self.touch()
         return True
 

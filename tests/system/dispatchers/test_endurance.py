@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from greenroom.testing import assert_ledger_balanced
 
 THREADS = 16
 FAILS_EVERY = 997
+RESTARTS_EVERY = 100
 SMOKE = 500
 FULL = 1_000_000
 
@@ -43,28 +43,30 @@ def test_no_message_of_sixteen_threads_is_lost_or_overtaken_while_the_actor_rest
     last, seen = [-1] * THREADS, [0]
     errors: list[BaseException] = []
 
-    def send(ref: Any, sender: int) -> None:
+    def send(ref: Any, sender: int, home: asyncio.AbstractEventLoop) -> None:
         try:
             for number in range(sends):
-                while True:
-                    try:
-                        ref.tell((sender, number))
-                        break
-                    except MailboxFull:
-                        time.sleep(0.001)  # a plain thread has nothing else to wait for
+                try:
+                    ref.tell((sender, number))
+                except MailboxFull:
+                    asyncio.run_coroutine_threadsafe(ref.send((sender, number)), home).result()
+                if sender == 0 and number % RESTARTS_EVERY == 0:
+                    ref.restart()
         except BaseException as exc:
             errors.append(exc)
+
+    def send_all(ref: Any, home: asyncio.AbstractEventLoop) -> None:
+        threads = [threading.Thread(target=send, args=(ref, sender, home), daemon=True) for sender in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     async def main() -> ActorSystem:
         config = SystemConfig(supervision=Supervision(max_restarts=None, backoff=None), stuck_after=0)
         async with ActorSystem("test", config=config) as system:
             ref = system.spawn(Fragile, last, seen, dispatcher=dispatcher)
-            threads = [threading.Thread(target=send, args=(ref, sender), daemon=True) for sender in range(THREADS)]
-            for thread in threads:
-                thread.start()
-            while any(thread.is_alive() for thread in threads):
-                await asyncio.sleep(0.01)
-                ref.restart()
+            await asyncio.to_thread(send_all, ref, asyncio.get_running_loop())
             await system.settle(timeout=300.0)
             ledger = assert_ledger_balanced(system, ref)
             assert errors == []
