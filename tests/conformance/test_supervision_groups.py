@@ -84,7 +84,6 @@ def test_they_leave_in_reverse_and_start_in_order(play: Play) -> None:  # case 3
     play(program)
 
 
-@pytest.mark.at_home
 # A handler that suspends ends in a later tick, in which the other may have failed or not.
 @pytest.mark.parametrize("kind", [Phoenix, pytest.param(AsyncPhoenix, marks=pytest.mark.fifo)], ids=["sync", "async"])
 @pytest.mark.parametrize("failing", [(0, 1), (1, 0), (0, 2), (2, 1, 0), (0, 1, 2)])
@@ -120,7 +119,6 @@ def test_however_failures_meet_everybody_is_restarted_once_for_each_at_most(
     play(program, history=True)
 
 
-@pytest.mark.at_home
 @pytest.mark.parametrize("failing", [(1, 2), (2, 1), (0, 2)])
 def test_two_groups_that_overlap_are_one(play: Play, failing: tuple[int, int]) -> None:  # case 43
     async def program(system: ActorSystem) -> None:

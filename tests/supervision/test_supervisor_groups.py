@@ -73,7 +73,6 @@ def test_siblings_stop_in_reverse_and_start_in_order(
     play(program, clock=clock)
 
 
-@pytest.mark.at_home
 @both
 @pytest.mark.parametrize("together", ["ab", "ba", "ac", "abc", "cba"])
 @pytest.mark.parametrize("backoff", [None, Backoff(min=1.0)], ids=["at once", "later"])
@@ -350,7 +349,6 @@ def test_stopping_one_that_waits_with_its_group_leaves_the_others_waiting(play: 
     play(program, clock=clock)
 
 
-@pytest.mark.at_home
 def test_a_sibling_that_ends_by_itself_while_its_group_stops_is_not_lost(play: Play) -> None:  # decision 016
     stage = Stage(AsyncWorker)
 
