@@ -23,6 +23,7 @@ from greenroom.errors import (
     ConfigError,
     DeathPact,
     DispatcherExists,
+    FailedElsewhere,
     FrameTooLarge,
     GreenroomError,
     HandlerAbandoned,
@@ -160,6 +161,7 @@ SAMPLES = [
     Sample(WorkerLost("gone"), {}, ("gone",)),
     Sample(HandshakeFailed("a stranger"), {}, ("a stranger",)),
     Sample(FrameTooLarge(2000, 1000), {"size": 2000, "limit": 1000}, ("2,000", "1,000", "in pieces")),
+    Sample(FailedElsewhere("Odd", "Odd: bad"), {"kind": "Odd", "words": "Odd: bad"}, ("Odd: bad", "another process")),
     Sample(NotSendable("a text", "why not"), {"message": "a text"}, ("str", "why not")),
     Sample(NotStarted("demo", "settle()"), {}, ("settle()", "demo", "async with", "run()")),
     Sample(SystemStopped("demo"), {"name": "demo"}, ("demo", "new ActorSystem")),
@@ -233,6 +235,7 @@ CODES = {
     "HandlerAbandoned": "handler_abandoned",
     "WorkerLost": "worker_lost",
     "HandshakeFailed": "handshake_failed",
+    "FailedElsewhere": "failed_elsewhere",
     "FrameTooLarge": "frame_too_large",
     "NotSendable": "not_sendable",
 }

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     )
     from greenroom.supervision.supervisor import Supervisor
     from greenroom.system.dispatchers.registry import Dispatchers
-    from greenroom.system.dispatchers.settings import Concurrent, Parallel, Pinned
+    from greenroom.system.dispatchers.settings import Concurrent, Parallel, Pinned, Process
     from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
 
 __all__ = [
@@ -138,6 +138,7 @@ __all__ = [
     "PreRestart",
     "PreStart",
     "PreStop",
+    "Process",
     "Props",
     "Random",
     "ReceiveTimeout",
@@ -190,6 +191,7 @@ _LATER = {
     "Concurrent": "system.dispatchers.settings",
     "Parallel": "system.dispatchers.settings",
     "Pinned": "system.dispatchers.settings",
+    "Process": "system.dispatchers.settings",
     "Dispatchers": "system.dispatchers.registry",
 }
 """Names that not every program uses, and the modules they come from: importing those takes a while (P17)."""

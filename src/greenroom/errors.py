@@ -30,6 +30,7 @@ __all__ = [
     "ConfigError",
     "DeathPact",
     "DispatcherExists",
+    "FailedElsewhere",
     "FrameTooLarge",
     "GreenroomError",
     "HandlerAbandoned",
@@ -614,6 +615,17 @@ class FrameTooLarge(WireError, ValueError):
         self.limit = limit
 
 
+class FailedElsewhere(GreenroomError):
+    """An exception of another process, which cannot be brought here as it is. `.kind` names its class."""
+
+    code = "failed_elsewhere"
+
+    def __init__(self, kind: str, words: str) -> None:
+        super().__init__(f"{words} (a {kind} of another process, which cannot be pickled)")
+        self.kind = kind
+        self.words = words
+
+
 class NotSendable(GreenroomError, TypeError):
     """A message cannot be sent to another process. The sender has it still: `message`."""
 
@@ -622,6 +634,15 @@ class NotSendable(GreenroomError, TypeError):
     def __init__(self, message: object, why: str) -> None:
         super().__init__(f"a {type(message).__name__} cannot be sent to another process: {why}")
         self.message = message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        import pickle
+
+        try:
+            pickle.dumps(self.message)
+        except Exception:  # it stays where it is, wherever the error goes
+            return _rebuild, (type(self), self.args, {**self.__dict__, "message": None})
+        return super().__reduce__()
 
 
 class NotStarted(GreenroomError):

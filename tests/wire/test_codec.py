@@ -118,10 +118,18 @@ def test_what_the_other_side_does_not_know_is_pickled() -> None:
     assert here.encode([Point(1.0, 2.0)])[0] == b"P"
 
 
-def test_a_registered_type_whose_content_msgspec_cannot_write_is_given_back() -> None:
+def test_a_registered_type_whose_content_msgspec_cannot_write_is_pickled() -> None:
     pytest.importorskip("msgspec")
+    here, there = pair()
+    batch = [Deposit("b", 2, []), Deposit("a", 1, [range(3)])]  # type: ignore[list-item]
+    parts = here.encode(batch)
+    assert parts[0] == b"P"
+    assert there.decode(parts) == batch
+
+
+def test_one_that_nobody_can_write_is_given_back() -> None:
     here, _ = pair()
-    culprit = Deposit("a", 1, [object()])  # type: ignore[list-item]
+    culprit = Deposit("a", 1, [lambda: 1])  # type: ignore[list-item]
     with pytest.raises(NotSendable) as caught:
         here.encode([Deposit("b", 2, []), culprit])
     assert caught.value.message is culprit

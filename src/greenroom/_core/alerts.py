@@ -26,3 +26,5 @@ TOUCHED = 128
 """The floor above wants to know of each message as it is taken."""
 AWAY = 256
 """The actor's code runs on another thread, or in another process: its messages are carried there."""
+GUARDED = 512
+"""The floor above looks at each message before it is let in: it may refuse it, or take it elsewhere at once."""

@@ -6,7 +6,8 @@ from greenroom._core.runqueue cimport RunQueue
 cdef extern from "pythread.h":
     unsigned long thread_ident "PyThread_get_thread_ident" ()
 
-cdef int AWAY, HELD, ORDERS, RESUME
+cdef int AWAY, GUARDED, HELD, ORDERS, RESUME
+cdef frozenset ATOMS
 cdef bint COMPILED
 cdef object _DATA, deque, get_ident
 
@@ -33,6 +34,7 @@ cdef class Cell(Mailbox):
     cpdef str name(self)
     @cython.locals(runq=RunQueue)
     cpdef accept(self, object message, object sender, object lane)
+    cdef bint _may_walk_in(self, object message)
     @cython.locals(foreign=bint)
     cpdef bint is_foreign(self)
     cpdef post(self, object message, object slip, object lane=*)

@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.alerts import AWAY, HELD, ORDERS, RESUME
+from greenroom._core.alerts import AWAY, GUARDED, HELD, ORDERS, RESUME
 from greenroom._core.build import COMPILED
+from greenroom._core.kinds import ATOMS
 from greenroom._core.mailbox import Mailbox
 from greenroom._core.runqueue import RunQueue
 from greenroom.lanes import Lane, MailboxConfig
@@ -139,7 +140,7 @@ class Cell(Mailbox):
             return
         if sender is None:
             sender = runq.speaker
-        if lane is not _DATA or self.count + self.reserved >= self.limit:
+        if lane is not _DATA or (self.count + self.reserved >= self.limit and not self._may_walk_in(message)):
             runq.admission.admit(self, message, sender, lane)
             return
         while self.count * 2 > self.mask:
@@ -156,6 +157,12 @@ class Cell(Mailbox):
         if self.idle:
             self.idle = False
             runq.push(self)
+
+    def _may_walk_in(self, message: object) -> bool:
+        """Whether the quick way is shut only because each message is looked at first, and this one need not be."""
+        if not self.alert & GUARDED or not self.alert & AWAY or self.closed or self.priority is not None:
+            return False
+        return type(message) in ATOMS and self.count - self.notices + self.reserved < self.capacity
 
     def is_foreign(self) -> bool:
         """Whether this is another thread than the loop's own."""

@@ -6,8 +6,9 @@ from greenroom._core.runqueue cimport Admission
 from greenroom._core.hooks cimport Hooks
 from greenroom._core.slip cimport Slip
 
-cdef int AWAY, EMPTY, DATA, ROOM
+cdef int AWAY, EMPTY, DATA, GUARDED, ROOM
 cdef object Lane, NOTICE, deque, _DATA, _REJECT, _DROP_OLD
+cdef frozenset ATOMS
 cdef tuple _LANES
 
 @cython.final
@@ -21,6 +22,8 @@ cdef class Door(Admission):
     cdef readonly Hooks hooks
     cdef readonly Tally totals
     cdef dict _line
+    @cython.locals(intercepted=bint)
+    cdef bint _is_intercepted(self, Cell cell, object message, object sender, object lane) except? True
     cpdef decide(self, Cell cell, object message, object sender, object lane)
     cdef _admit_by_key(self, Cell cell, object message, object sender)
     @cython.locals(tally=Tally)
@@ -30,6 +33,7 @@ cdef class Door(Admission):
     cdef bint _is_full(self, Cell cell, object lane) except? True
     @cython.locals(tally=Tally)
     cdef _let_in(self, Cell cell, object message, object sender, object lane)
+    cdef _overtake(self, Cell cell)
     @cython.locals(tally=Tally)
     cdef _displace(self, Cell cell, object lane)
     @cython.locals(tally=Tally)
@@ -61,6 +65,8 @@ cdef class Door(Admission):
     cdef _dismiss(self, Cell cell, object why)
     @cython.locals(tally=Tally)
     cpdef count_failed(self, Cell cell)
+    @cython.locals(tally=Tally)
+    cpdef count_lost(self, Cell cell, unsigned long long messages)
     @cython.locals(tally=Tally)
     cpdef count_unhandled(self, Cell cell, object sender)
     @cython.locals(tally=Tally)

@@ -14,9 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.alerts import AWAY, ROOM
+from greenroom._core.alerts import AWAY, GUARDED, ROOM
 from greenroom._core.cell import Cell, Tally
 from greenroom._core.director import Director
+from greenroom._core.kinds import ATOMS
 from greenroom._core.runqueue import Admission
 from greenroom._core.slip import NOTICE, Slip
 from greenroom.errors import MailboxFull, in_words
@@ -66,8 +67,17 @@ class Door(Admission):
         """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
         if type(lane) is not Lane:
             lane = as_lane(lane)
+        if self._is_intercepted(cell, message, sender, lane):
+            return
         if self.director is None or not self.director.sends(cell, message, sender, lane):
             self.decide(cell, message, sender, lane)
+
+    def _is_intercepted(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """Whether the floor above has dealt with a message; what it raises, the sender hears."""
+        if not cell.alert & GUARDED or (cell.alert & AWAY and type(message) in ATOMS):
+            return False
+        intercepted: bool = self.host.intercept(cell, message, sender, lane)
+        return intercepted
 
     def decide(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """What `admit` does with a message that is here, and not on its way."""
@@ -144,6 +154,8 @@ class Door(Admission):
             tally = cell.count_aside()
             tally.sent_aside += 1
             self.totals.sent_aside += 1
+            if cell.alert & AWAY:
+                self._overtake(cell)
         if cell.ended:
             # Its key, or a comparison of keys, has ended the actor meanwhile, and what it was sent is counted.
             if lane is _DATA:
@@ -151,6 +163,12 @@ class Door(Admission):
             self.clear(cell, "stopped")
         else:
             cell.make_runnable()
+
+    def _overtake(self, cell: Cell) -> None:
+        """Something has come that goes before the messages that are away."""
+        errand = cell.errand()
+        if errand is not None:
+            errand.hurry()
 
     def _displace(self, cell: Cell, lane: Lane) -> None:
         message, sender = cell.evict(lane)
@@ -315,6 +333,12 @@ class Door(Admission):
         tally = cell.count_aside()
         tally.failed += 1
         self.totals.failed += 1
+
+    def count_lost(self, cell: Cell, messages: int) -> None:
+        """Messages were carried elsewhere, and what became of them there nobody will know."""
+        tally = cell.count_aside()
+        tally.lost += messages
+        self.totals.lost += messages
 
     def count_unhandled(self, cell: Cell, sender: object) -> None:
         """A handler said that a message was not for its actor."""

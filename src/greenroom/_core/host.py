@@ -38,6 +38,15 @@ class Host:
         """Have a message to a cell that has `AWAY` set handled elsewhere; what its handler returned, or raised."""
         raise NotImplementedError
 
+    def intercept(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """Look at a message to a cell that has `GUARDED` set, before it is let in, and raise what its sender should
+        hear; True when it is let in nowhere, because it has been dealt with. For the loop's thread.
+        """
+        return False
+
+    def examine(self, cell: Cell, message: object) -> None:
+        """Look at a message to such a cell that comes from another thread, and raise what its sender should hear."""
+
     def absorb(self, cell: Cell, result: object) -> object:
         """Do what a handler that works elsewhere has returned, if that can be done there; what is left of it."""
         return result

@@ -4,7 +4,7 @@ from greenroom._core.door cimport Door
 from greenroom._core.gate cimport Gate
 
 cdef bint COMPILED
-cdef int AWAY, ROOM, _MOST_FOR_THE_DEAD
+cdef int AWAY, GUARDED, ROOM, _MOST_FOR_THE_DEAD
 cdef dict directing, doing
 cdef object director_here, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
 

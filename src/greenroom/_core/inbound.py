@@ -18,7 +18,7 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any
 
-from greenroom._core.alerts import AWAY, ROOM
+from greenroom._core.alerts import AWAY, GUARDED, ROOM
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import Cell
 from greenroom._core.director import directing, director_here
@@ -123,8 +123,11 @@ class Inbound:
             self.refuse_simulated(cell)
         if type(lane) is not Lane:
             lane = as_lane(lane)
-        if lane is not _DATA and cell.alert & AWAY:
-            self._note_urgent(cell)
+        if cell.alert & (AWAY | GUARDED):
+            if cell.alert & GUARDED:
+                self._door.host.examine(cell, message)
+            if lane is not _DATA:
+                self._note_urgent(cell)
         entry = (cell, lane, message, sender)
         if COMPILED:
             # No signal can come between these two, and a `with` would look its methods up each time.

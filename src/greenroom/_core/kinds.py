@@ -8,3 +8,6 @@ NOTICED = 2
 ORDERED = 3
 STASHED = 4
 """A message that its handler has put aside."""
+
+ATOMS = frozenset((int, float, bool, type(None)))
+"""Types of messages that can be sent to any process, and need not be looked at."""

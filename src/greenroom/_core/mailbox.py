@@ -202,6 +202,18 @@ class Mailbox(Ring):
         self._release(self.first_sender())
         return self.pop()
 
+    def let_go(self, count: int) -> None:
+        """Take so many messages off the front of the data lane, which must have them, and no order by a key."""
+        while count > 0:
+            self._release(self.first_sender())
+            self.pop()
+            count -= 1
+
+    def take_in(self, messages: list[object], senders: list[object]) -> None:
+        """Append messages to the data lane, bound or no bound."""
+        for position in range(len(messages)):
+            self.enqueue(DATA, messages[position], senders[position])
+
     def evict(self, lane: int) -> tuple[object, object]:
         """Take the oldest message of `lane` and its sender, to make room; notices stay. There must be one."""
         if lane != DATA:

@@ -10,6 +10,7 @@ cdef class Poller:
     cdef double _later_at
     cdef bint _is_manual
     cdef list _idle
+    cdef public object after_tick
     cdef object __weakref__
     cpdef attach(self, object aio=*)
     cpdef detach(self)

@@ -44,6 +44,8 @@ class Poller:
         self._watches: Watches | None = None
         # Where ticks run, so that asyncio need not copy a context for each.
         self._context = Context()
+        # Called after each tick, if somebody wants to know: what the tick brought about can be sent in one piece.
+        self.after_tick: Callable[[], object] | None = None
         # Bound once, from attach to detach.
         self._callback: Any = None
 
@@ -131,6 +133,8 @@ class Poller:
         brought = loop.inbound.waiting()
         try:
             loop.tick()
+            if self.after_tick is not None:
+                self.after_tick()
         finally:
             if self._aio is not None:
                 self._next(brought)

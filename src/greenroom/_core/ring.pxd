@@ -37,6 +37,8 @@ cdef class Ring:
     cpdef object pop(self)
     cpdef object message_at(self, int position)
     cpdef object sender_at(self, int position)
+    @cython.locals(messages=list, senders=list, buf=list, slot=int, last=int)
+    cpdef tuple peek(self, int position, int most)
     @cython.locals(buf=list, slot=int, before=int)
     cpdef object remove(self, int position)
     @cython.locals(old=list, new=list)

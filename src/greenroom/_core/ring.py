@@ -82,6 +82,19 @@ class Ring:
         """The sender of the message at `position`, counted from the oldest; there must be one."""
         return self.buf[((self.head + position * 2) & self.mask) + 1]  # type: ignore[index]
 
+    def peek(self, position: int, most: int) -> tuple[list[object], list[object]]:
+        """The messages from `position` on, and their senders; at most so many. They stay where they are."""
+        messages: list[object] = []
+        senders: list[object] = []
+        buf = self.buf
+        last = min(position + most, self.count)
+        while position < last:
+            slot = (self.head + position * 2) & self.mask
+            messages.append(buf[slot])  # type: ignore[index]
+            senders.append(buf[slot + 1])  # type: ignore[index]
+            position += 1
+        return messages, senders
+
     def remove(self, position: int) -> object:
         """Take the message at `position` out of the order; those before it move up by one."""
         buf = self.buf

@@ -18,3 +18,5 @@ cdef class Address:
     cdef readonly object _name
     cdef readonly Address _parent
     cdef object __weakref__
+
+cpdef direct(Address ref, Cell cell, object name, Address parent)

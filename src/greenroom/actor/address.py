@@ -9,7 +9,7 @@ from greenroom._core.cell import Cell
 from greenroom.actor.ask import Question, put_question, wait_for_answer
 from greenroom.lanes import Lane
 
-__all__ = ["Address", "lend_methods"]
+__all__ = ["Address", "direct", "lend_methods"]
 
 _DATA = Lane.DATA
 
@@ -60,6 +60,13 @@ class Address:
         mine, theirs = self._cell, other._cell
         # Two cells of one id: a ref to an ended actor came back from a pickle.
         return mine is theirs or (mine.id == theirs.id and mine.runq is theirs.runq)
+
+
+def direct(ref: Address, cell: Cell, name: Any, parent: Address | None) -> None:
+    """Let a ref that was made by somebody else than `Lifecycle` stand for the actor of `cell`."""
+    ref._cell = cell
+    ref._name = name
+    ref._parent = parent
 
 
 def lend_methods(subclass: type) -> None:

@@ -27,6 +27,8 @@ cdef class Body:
     cdef public int state
     cdef Body _next, _previous
 
+cpdef move_in(Body body, Cell cell, object spec)
+
 @cython.final
 cdef class Family:
     cdef Body _first, _last

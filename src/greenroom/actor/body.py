@@ -15,7 +15,7 @@ from greenroom._core.cell import Cell
 from greenroom.errors import NameTaken
 from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitReason
 
-__all__ = ["Body", "Family", "More", "Obituary", "obituary_of"]
+__all__ = ["Body", "Family", "More", "Obituary", "move_in", "obituary_of"]
 
 
 class Body:
@@ -50,6 +50,13 @@ class Body:
         more = self.more
         own = None if more is None else more.settings if more.by_behavior is None else more.by_behavior
         return self.cell.loop.host.settings if own is None else own
+
+
+def move_in(body: Body, cell: Cell, spec: Any) -> None:
+    """Let a body that was made by somebody else than `Lifecycle` be that of `cell`."""
+    body.cell = cell
+    body.spec = spec
+    cell.body = body
 
 
 class More:

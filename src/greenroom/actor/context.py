@@ -309,9 +309,12 @@ class Context(Body, Spawns):
     def _get_stash(self) -> Stash:
         more = self.extra()
         if more.stash is None:
-            more.stash = Stash(self.cell)
+            more.stash = self._new_stash()
         stash: Stash = more.stash
         return stash
+
+    def _new_stash(self) -> Stash:
+        return Stash(self.cell)
 
     def pipe_to_self(
         self,

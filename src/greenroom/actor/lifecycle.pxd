@@ -8,7 +8,7 @@ from greenroom.actor.body cimport Body, Family, Obituary, new_object, obituary_o
 from greenroom.actor.spec cimport Blueprint, Spec, spec_of
 
 cdef bint COMPILED
-cdef int AWAY, CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED
+cdef int AWAY, GUARDED, CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED
 cdef object NORMAL, SHUTDOWN, KILLED, Context, ActorRef, STOP_IN_ORDER, SAME_VERDICT, STOPPED_VERDICT
 
 @cython.final

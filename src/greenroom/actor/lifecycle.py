@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 from weakref import WeakValueDictionary
 
-from greenroom._core.alerts import AWAY
+from greenroom._core.alerts import AWAY, GUARDED
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import ENDED, Cell
 from greenroom._core.loop import Loop
@@ -34,6 +34,7 @@ from greenroom.actor.watch import deliver, tell_watchers
 from greenroom.errors import ActorTerminated, RefGone, SystemStopped
 from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitKind, ExitReason, ends_system
 from greenroom.lanes import MailboxConfig
+from greenroom.wire.address import ActorAddress
 
 __all__ = ["Lifecycle"]
 
@@ -158,6 +159,9 @@ class Lifecycle:
             body = place.new_context()
             body.extra().place = place
             cell.alert |= AWAY
+            if place.is_apart:  # the quick way into its mailbox is shut: each message is looked at first
+                cell.alert |= GUARDED
+                cell.limit = 0
         else:
             body = new_object(Context) if COMPILED else Context()
         body.cell = cell
@@ -264,6 +268,17 @@ class Lifecycle:
         """Have a message to an actor that works elsewhere handled there."""
         return cell.body.more.place.carry(cell, message, sender, lane)
 
+    def intercept(self, cell: Cell, message: object, sender: object, lane: object) -> bool:
+        """A message to an actor in another process: one that cannot be sent there is refused."""
+        self.examine(cell, message)
+        return False
+
+    def examine(self, cell: Cell, message: object) -> None:
+        """The same, from any thread."""
+        body = cell.body
+        if isinstance(body, Body) and body.more is not None:
+            body.more.place.examine(message)
+
     def absorb(self, cell: Cell, result: object) -> object:
         """An actor that works elsewhere has returned this; what is left of it for the loop to do. Any thread."""
         if result is SAME_VERDICT:
@@ -324,6 +339,11 @@ class Lifecycle:
         if type(left) is not Obituary:
             return cell
         return self._new_ref(cell, left.name, left.parent)
+
+    def address_of(self, ref: Any) -> ActorAddress:
+        """Where a ref can be found again, by whoever is sent it."""
+        self.pickled[ref._cell.id] = ref._cell
+        return ActorAddress(self.port.token, ref._cell.id, ref.path)
 
     def find(self, cell_id: int, path: str) -> Any:
         """The ref of an actor by its id; for one that is gone, a ref whose messages are dead letters."""

@@ -12,6 +12,7 @@ from greenroom._core.cell import Cell
 from greenroom.actor import ending, starting
 from greenroom.actor.body import Body
 from greenroom.actor.groups import join_group
+from greenroom.actor.procedures import place_of
 from greenroom.actor.reports import Doing, describe, report, when
 from greenroom.actor.restarting import Leave, waits_to_return
 from greenroom.actor.standing import Standing, standing_of
@@ -118,7 +119,7 @@ def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: 
     directive = _directive(life, cell, supervision, cause)
     assert standing.failure is not None
     was_running = standing.failure.was_running
-    if directive is Directive.RESUME and (not was_running or body.extra().orderly):
+    if directive is Directive.RESUME and (not was_running or body.extra().orderly or _is_lost(body)):
         directive = Directive.RESTART  # there is nothing to go on with: a supervisor that fails has no children left
     why = ""
     if directive is Directive.RESTART:
@@ -136,6 +137,12 @@ def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: 
         _escalate(life, cell, body, standing, cause, why)
     else:
         _stop(life, cell, body, ExitReason.of(cause), f"{why}it is stopped")
+
+
+def _is_lost(body: Body) -> bool:
+    """Whether the process that the actor was in is gone, and the actor with it."""
+    place = place_of(body)
+    return place is not None and place.has_lost_actor()
 
 
 def _why_not(cell: Cell, standing: Standing, supervision: Supervision) -> str:
@@ -232,7 +239,8 @@ def _resume(life: Lifecycle, body: Body) -> None:
         standing.escalated = False
         body.extra().ending = None
         failure = standing.failure
-        if failure is not None and (not failure.was_running or (standing.spared and body.extra().orderly)):
+        is_gone = failure is not None and (not failure.was_running or _is_lost(body))
+        if failure is not None and (is_gone or (standing.spared and body.extra().orderly)):
             _start_over(life, body.cell, body, standing, failure.cause)
             continue
         life.enter(body, RUNNING)

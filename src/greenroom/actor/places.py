@@ -14,6 +14,7 @@ from typing import Any
 from greenroom._core.cell import Cell
 from greenroom._core.errands import Call, Errand, Work
 from greenroom.actor.away import AwayContext
+from greenroom.actor.body import Body
 from greenroom.actor.context import Context
 from greenroom.errors import NotAwaited
 
@@ -25,6 +26,8 @@ class Place:
 
     has_asyncio = False
     """Whether an asyncio loop runs where the code does."""
+    is_apart = False
+    """Whether that is in another process: then the actor itself is there, and only a stand-in here."""
 
     def __init__(self, dispatcher: str) -> None:
         self.dispatcher = dispatcher
@@ -39,6 +42,17 @@ class Place:
 
     def is_backed_up(self) -> bool:
         """Whether there is more to do than there are threads for it."""
+        return False
+
+    def examine(self, message: object) -> None:
+        """Refuse a message that cannot be brought there. From any thread."""
+
+    def enter(self, cell: Cell, body: Body) -> Work:
+        """Have the actor made, in another process; to be awaited: its class, if it has one, and its supervision."""
+        raise NotImplementedError
+
+    def has_lost_actor(self) -> bool:
+        """Whether the actor was in another process, and is not any more: there is nothing it could go on with."""
         return False
 
     def let_go(self) -> None:

@@ -21,6 +21,9 @@ from greenroom.actor.spec import blueprint_of
 from greenroom.exits import ends_system
 
 __all__ = [
+    "HANDLE",
+    "SIGNAL",
+    "Hook",
     "Procedure",
     "actor_of",
     "attempt_hook",
@@ -29,6 +32,7 @@ __all__ = [
     "call_hook",
     "do",
     "hand_to_actor",
+    "method_of",
     "place_of",
 ]
 
@@ -85,6 +89,28 @@ def place_for(body: Body, function: Callable[..., Any]) -> Any:
     return None if place is None or place.leaves_at_home(function) else place
 
 
+class Hook:
+    """One of the actor's methods, by name: for those who have the actor itself in another process."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *arguments: object) -> Any:
+        raise TypeError(f"{self.name} belongs to an actor in another process")
+
+
+HANDLE = Hook("handle")
+SIGNAL = Hook("signal")
+
+
+def method_of(body: Body, actor: Any, name: str) -> Any:
+    """A method of the user's actor, for `do`."""
+    place = place_of(body)
+    return getattr(actor, name) if place is None or not place.is_apart else Hook(name)
+
+
 def call(body: Body, function: Callable[..., Any], *arguments: object) -> Procedure:
     """Call a user's function, wherever the actor's code runs; what it returns, even if that is to be awaited."""
     place = place_for(body, function)
@@ -105,8 +131,11 @@ def do(body: Body, function: Callable[..., Any], *arguments: object) -> Procedur
 def hand_to_actor(body: Body, message: object) -> Any:
     """Have something that is no ordinary message handled like one: what that returns, or the rest of it."""
     cell = body.cell
-    if place_of(body) is None:
+    place = place_of(body)
+    if place is None:
         return cell.handler(cell.subject, message)
+    if place.is_apart:
+        return begin(do(body, HANDLE, message))
     return begin(do(body, _handle_there, cell, message))
 
 
@@ -122,13 +151,14 @@ def call_hook(body: Body, name: str, signal: Signal, *arguments: object) -> Proc
     if isinstance(actor, Actor):
         hooks = blueprint_of(type(actor)).hooks
         if name in hooks:
-            result = yield from do(body, getattr(actor, name), *arguments)
+            result = yield from do(body, method_of(body, actor, name), *arguments)
         if "on_signal" in hooks:
-            answer = yield from do(body, actor.on_signal, signal)
+            answer = yield from do(body, method_of(body, actor, "on_signal"), signal)
             if answer is not None:
                 result = answer
     elif body.more is not None and body.more.on_signal is not None:
-        result = yield from do(body, body.more.on_signal, body, signal)
+        apart = body.more.on_signal is SIGNAL  # where its code is, its context is too
+        result = yield from do(body, body.more.on_signal, *(() if apart else (body,)), signal)
     return result
 
 

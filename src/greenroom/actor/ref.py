@@ -53,7 +53,7 @@ else:
     R = TypeVar("R")
     Asked = Question
 
-__all__ = ["ActorRef", "Asked", "Request"]
+__all__ = ["ActorRef", "Asked", "Request", "wait_for_room"]
 
 _DATA = Lane.DATA
 TERMINATED = State.TERMINATED
@@ -161,9 +161,7 @@ class ActorRef(Address, Generic[M, R]):
         return f"<ActorRef {self.path} of {self._cell.loop.host.port.name}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        life = self._cell.loop.host
-        life.pickled[self._cell.id] = self._cell
-        return resolve, (life.port.token, self._cell.id, self.path)
+        return resolve, tuple(self._cell.loop.host.address_of(self))
 
     # -- sending with backpressure
 
@@ -181,7 +179,7 @@ class ActorRef(Address, Generic[M, R]):
                 return
         elif (work := work_here(cell.loop)) is not None:
             sender = work.cell.ref
-        await _wait_for_room(cell, message, sender, lane, timeout)
+        await wait_for_room(cell, message, sender, lane, timeout)
 
     # -- its life
 
@@ -245,7 +243,8 @@ class _RoomTimeout(Alarm):
         self._give_up()
 
 
-async def _wait_for_room(cell: Cell, message: object, sender: object, lane: Lane, timeout: float | None) -> None:
+async def wait_for_room(cell: Cell, message: object, sender: object, lane: Lane, timeout: float | None) -> None:
+    """Send a message as soon as there is room for it."""
     aio = asyncio.get_running_loop()
     future: asyncio.Future[None] = aio.create_future()
     loop = cell.loop

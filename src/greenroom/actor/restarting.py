@@ -22,7 +22,7 @@ from greenroom.actor import ending, starting
 from greenroom.actor.actor import Actor
 from greenroom.actor.body import Body, More
 from greenroom.actor.drain import Drain, clear, drain_all
-from greenroom.actor.procedures import Procedure, actor_of, attempt_hook, begin, do
+from greenroom.actor.procedures import Procedure, actor_of, attempt_hook, begin, do, method_of
 from greenroom.actor.signals import PreRestart
 from greenroom.actor.spec import blueprint_of
 from greenroom.actor.standing import Standing, standing_of
@@ -140,7 +140,7 @@ def _snapshot(body: Body) -> Procedure:
     if not isinstance(actor, Actor) or not blueprint_of(type(actor)).keeps_state:
         return None
     try:
-        return (yield from do(body, actor.snapshot))
+        return (yield from do(body, method_of(body, actor, "snapshot")))
     except BaseException as exc:
         if isinstance(exc, GeneratorExit) and body.extra().abandoned:
             raise

@@ -11,10 +11,9 @@ from greenroom._core.cell import Cell
 from greenroom.actor.actor import Actor
 from greenroom.actor.behaviors import Behavior, Behaviors, Failed, Receive, Setup, Supervised
 from greenroom.actor.body import Body, More
-from greenroom.actor.procedures import Procedure, actor_of, call, call_hook, do
+from greenroom.actor.procedures import HANDLE, SIGNAL, Procedure, actor_of, call, call_hook, do, method_of, place_of
 from greenroom.actor.signals import PostRestart, PostStart, PreStart
 from greenroom.actor.spec import BEHAVIOR, HANDLER, Settings, blueprint_of, positional_arguments
-from greenroom.actor.stash import Stash
 from greenroom.errors import BadArgument, NotAnActor
 from greenroom.exits import NORMAL
 
@@ -35,7 +34,10 @@ class Part(NamedTuple):
 def start(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
     """Make the actor, and run its hooks until it is ready for its first message."""
     spec = body.spec
-    if spec.kind == HANDLER:
+    place = place_of(body)
+    if place is not None and place.is_apart:
+        _stand_in(body, *(yield place.enter(cell, body)))
+    elif spec.kind == HANDLER:
         play(body, Part(spec.factory, body, None))
     elif spec.kind == BEHAVIOR:
         play(body, (yield from call(body, part_of, body, spec.factory)))
@@ -54,11 +56,22 @@ def start(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
     life.begin_to_run(cell, body)
 
 
+def _stand_in(body: Body, actor_class: Any, supervision: Any) -> None:
+    """The actor has been made in another process: let something here stand for it, so that its hooks are known."""
+    if supervision is not None:
+        body.extra().by_behavior = Settings(supervision, body.settings().env)
+    if actor_class is None:
+        play(body, Part(HANDLE, body, SIGNAL))
+    else:
+        body.cell.handler = HANDLE
+        body.cell.subject = Actor.__new__(actor_class)
+
+
 def _take_up(body: Body, standing: Any) -> Procedure:
     """Give a fresh instance what the last one wanted it to have."""
     state, standing.kept = standing.kept, None
     if state is not None:
-        yield from do(body, actor_of(body).restore, state)
+        yield from do(body, method_of(body, actor_of(body), "restore"), state)
         standing.kept = state  # it was not this that failed, if its start does
     yield from call_hook(body, "post_restart", PostRestart())
 
@@ -119,12 +132,8 @@ def _set_up(body: Body, behavior: Setup) -> Any:
         return behavior.make(context)
     if behavior.needs == "with_timers":
         return behavior.make(context.timers)
-    more = body.extra()
-    if more.stash is None:
-        more.stash = Stash(body.cell, behavior.capacity)  # type: ignore[arg-type]
-    else:
-        more.stash.capacity = behavior.capacity
-    return behavior.make(more.stash)
+    context.stash_capacity = behavior.capacity
+    return behavior.make(body.extra().stash)
 
 
 def _ignore(ctx: Any, message: object) -> None:

@@ -52,6 +52,10 @@ class Stash:
         if not cell.is_foreign():  # else it is counted when the errand comes home
             cell.loop.door.count_stashed(cell, 1)
 
+    def add(self, message: object, sender: object, lane: int) -> None:
+        """Keep a message that its actor, in another process, has put aside. It is counted elsewhere."""
+        self._entries.append((message, sender, lane))
+
     def unstash_all(self) -> int:
         """Queue everything that was put aside, in its order, ahead of what is queued; how many messages that were."""
         cell = self._cell

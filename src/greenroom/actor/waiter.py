@@ -12,7 +12,7 @@ from greenroom._core.cell import Cell
 from greenroom.actor.actor import Actor
 from greenroom.actor.ask import work_here
 from greenroom.actor.body import Body
-from greenroom.actor.procedures import Procedure, actor_of, begin, do
+from greenroom.actor.procedures import Procedure, actor_of, begin, do, method_of
 from greenroom.actor.states import State
 from greenroom.errors import ActorTerminated, WaitsForItself, in_words
 from greenroom.exits import ExitReason
@@ -127,7 +127,8 @@ async def inspect_actor(cell: Cell, items: tuple[str, ...]) -> Mapping[str, Any]
     def look(body: Body) -> Procedure:
         actor = actor_of(body)
         try:
-            waiter.end((yield from do(body, actor.inspect, *items)) if isinstance(actor, Actor) else {})
+            inspect = method_of(body, actor, "inspect") if isinstance(actor, Actor) else None
+            waiter.end({} if inspect is None else (yield from do(body, inspect, *items)))
         except Exception as exc:
             waiter.end(None, exc)
 

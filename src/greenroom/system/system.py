@@ -172,7 +172,7 @@ class ActorSystem(Spawns, Spawner):
             ready.set_result(None)
             await self._shutdown.wait()
 
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(main())
 
     def run(self) -> None:
@@ -188,7 +188,7 @@ class ActorSystem(Spawns, Spawner):
                 await self.shutdown()
                 raise
 
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(main())
         self._raise_failure()
 
@@ -296,8 +296,10 @@ class ActorSystem(Spawns, Spawner):
         return self.call("actors()", lambda: [cell.ref for cell in self._loop.table])
 
     def ref_of_id(self, cell_id: int, path: str) -> Any:
-        """The ref that was pickled with this id."""
-        return self.call("unpickling a ref", lambda: self._life.find(cell_id, path))
+        """The ref that was pickled with this id; without one, that of whoever has this path now."""
+        return self.call(
+            "unpickling a ref", lambda: (self.actor(path) if cell_id == 0 else None) or self._life.find(cell_id, path)
+        )
 
     # -- what can be seen
 
@@ -375,7 +377,8 @@ class ActorSystem(Spawns, Spawner):
                 self.config.dispatchers,
                 self.config.placement,
                 in_place=self._loop.director is not None,
-                loop_factory=_loop_factory(),
+                loop_factory=loop_factory(),
+                home=self,
             )
         return self._dispatchers
 
@@ -434,7 +437,7 @@ class ActorSystem(Spawns, Spawner):
         self._request_shutdown(SHUTDOWN_TIMEOUT, reason.cause if reason.abnormal else None)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop when it is installed, else asyncio's own."""
     try:
         import uvloop

@@ -14,13 +14,15 @@ shown that it knows the secret of this one (`transport`).
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from greenroom.errors import BadArgument, NotSendable, WireError, in_words
+from greenroom.errors import BadArgument, FailedElsewhere, FrameTooLarge, NotSendable, WireError, in_words
+from greenroom.wire.failures import is_portable
 
-__all__ = ["Codec", "Parts", "register", "registered_names"]
+__all__ = ["Codec", "Parts", "register", "registered_names", "require_sendable"]
 
 T = TypeVar("T", bound=type)
 
@@ -30,6 +32,8 @@ Parts = list[Any]
 _PICKLED = b"P"
 _PACKED = b"M"
 _PROTOCOL = 5
+_MARGIN = 1024
+"""Bytes of a frame that are not its messages."""
 
 _registered: dict[str, type] = {}
 
@@ -80,13 +84,28 @@ class Codec:
     def encode(self, batch: list[Any]) -> Parts:
         """The parts of a list of messages, none of them copied that need not be; `NotSendable` names the culprit."""
         if self._shared and batch and all(type(message) in self._shared for message in batch):
-            return [_PACKED, self._pack(batch)]
+            packed = self._pack(batch)
+            if packed is not None:
+                return [_PACKED, packed]
         beside: list[pickle.PickleBuffer] = []
         try:
             first = pickle.dumps(batch, _PROTOCOL, buffer_callback=beside.append)
         except Exception:  # whatever a user's `__reduce__` raises, too
             raise _blame(batch) from None
         return [_PICKLED, first, *(buffer.raw() for buffer in beside)]
+
+    def encode_leniently(self, batch: list[Any]) -> Parts:
+        """The same for what we send ourselves: an exception that cannot be pickled travels as what it says."""
+        try:
+            return self.encode(batch)
+        except NotSendable:
+            written = io.BytesIO()
+            beside: list[pickle.PickleBuffer] = []
+            try:
+                _Lenient(written, _PROTOCOL, buffer_callback=beside.append).dump(batch)
+            except Exception:
+                raise _blame(batch) from None
+            return [_PICKLED, written.getvalue(), *(buffer.raw() for buffer in beside)]
 
     def decode(self, parts: Sequence[Any]) -> list[Any]:
         """The messages that were encoded. Only for what a peer sent that has proved who it is."""
@@ -98,22 +117,15 @@ class Codec:
             return self._unpack(parts[1])
         raise WireError(f"a frame is written in {kind!r}, which nobody here can read: do both sides have one version?")
 
-    def _pack(self, batch: list[Any]) -> bytes:
+    def _pack(self, batch: list[Any]) -> bytes | None:
+        """The batch as msgspec writes it; None if something in it is nothing for msgspec: a ref, say."""
         if self._packer is None:
             self._packer = _msgspec().msgpack.Encoder()
         try:
             packed: bytes = self._packer.encode([[self._shared[type(message)], message] for message in batch])
-        except Exception as exc:
-            culprit = next((one for one in batch if not self._can_pack(one)), batch)
-            raise NotSendable(culprit, in_words(exc)) from exc
-        return packed
-
-    def _can_pack(self, message: Any) -> bool:
-        try:
-            self._packer.encode(message)
         except Exception:
-            return False
-        return True
+            return None
+        return packed
 
     def _unpack(self, packed: Any) -> list[Any]:
         msgspec = _msgspec()
@@ -131,6 +143,74 @@ class Codec:
                 raise WireError(f"a message is of the type {name}, which is not registered here")
             decoder = self._decoders[name] = _msgspec().msgpack.Decoder(known)
         return decoder
+
+
+def require_sendable(message: Any, limit: int) -> None:
+    """Raise unless `message` can be sent to a process that has the same modules: `NotSendable`, `FrameTooLarge`.
+
+    >>> require_sendable(("deposit", 5), limit=100)
+    >>> require_sendable(lambda: 5, limit=100)
+    Traceback (most recent call last):
+        ...
+    greenroom.errors.NotSendable: ...: define it at the top of a module, where another process can find it
+    """
+    kind = type(message)
+    if kind is str or kind is bytes:
+        size = len(message) if kind is bytes or len(message) * 4 <= limit else len(message.encode())
+    else:
+        beside: list[pickle.PickleBuffer] = []
+        try:
+            written = pickle.dumps(message, _PROTOCOL, buffer_callback=beside.append)
+        except Exception:
+            raise _blame([message]) from None
+        if b"__main__" in written:
+            _require_importable(message)
+        size = len(written) + sum(buffer.raw().nbytes for buffer in beside)
+    if size > limit - _MARGIN:
+        raise FrameTooLarge(size, limit)
+
+
+class _Lenient(pickle.Pickler):
+    """Pickles exceptions that cannot be as what is known of them."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        """An exception is tried by itself first."""
+        if isinstance(thing, BaseException) and not is_portable(thing):
+            return FailedElsewhere, (type(thing).__qualname__, in_words(thing))
+        return NotImplemented
+
+
+class _Inspector(pickle.Pickler):
+    """Pickles, and stops at a class or function of the main program, which is another one in another process."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        """What is found by its name must be found in a module that can be imported."""
+        if isinstance(thing, type) or callable(thing):
+            _require_module(thing)
+        else:
+            _require_module(type(thing))
+        return NotImplemented
+
+
+class _IsInMain(Exception):
+    """The name of something that is defined in the main program."""
+
+
+def _require_module(thing: Any) -> None:
+    if getattr(thing, "__module__", None) == "__main__":
+        raise _IsInMain(getattr(thing, "__qualname__", repr(thing)))
+
+
+def _require_importable(message: Any) -> None:
+    try:
+        _Inspector(io.BytesIO(), _PROTOCOL, buffer_callback=lambda _: None).dump(message)
+    except _IsInMain as found:
+        (name,) = found.args
+        raise NotSendable(
+            message,
+            f"{name} is defined in the program itself (`__main__`), where another process would not find it: move it "
+            f"to a module of its own and import it, as in `from shop import {name.partition('.')[0]}`",
+        ) from None
 
 
 def _blame(batch: list[Any]) -> NotSendable:

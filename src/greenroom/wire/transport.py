@@ -100,9 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         if sum(lengths) < _SMALL:
             self._transport.write(b"".join((head, *parts)))
         else:
-            self._transport.write(head)
-            for part in parts:
-                self._transport.write(part)
+            self._transport.writelines((head, *parts))
 
     def on_drained(self, callback: Callable[[], object]) -> None:
         """Have `callback` called when the other side has caught up."""

@@ -78,7 +78,7 @@ def test_the_system_s_own_loop_cannot_be_another() -> None:
 
 
 def test_a_placement_names_a_dispatcher_that_is_there() -> None:
-    with pytest.raises(UnknownDispatcher, match="there are: concurrent, pinned, parallel, io"):
+    with pytest.raises(UnknownDispatcher, match="there are: concurrent, pinned, parallel, process, io"):
         SystemConfig(dispatchers={"io": Parallel(2)}, placement={"/a": "oi"})
 
 
@@ -106,11 +106,11 @@ def test_a_config_with_dispatchers_can_be_pickled() -> None:
 
 def test_a_registry_is_a_mapping_of_names_to_settings() -> None:
     dispatchers = Dispatchers("test", {"parallel": Parallel(2)})
-    assert list(dispatchers) == ["concurrent", "pinned", "parallel"]
-    assert (len(dispatchers), dispatchers["parallel"], dispatchers.get("io")) == (3, Parallel(2), None)
+    assert list(dispatchers) == ["concurrent", "pinned", "parallel", "process"]
+    assert (len(dispatchers), dispatchers["parallel"], dispatchers.get("io")) == (4, Parallel(2), None)
     dispatchers.add("io", Pinned())
     assert "io" in dispatchers
-    assert repr(dispatchers) == "<Dispatchers of test: concurrent, pinned, parallel, io>"
+    assert repr(dispatchers) == "<Dispatchers of test: concurrent, pinned, parallel, process, io>"
 
 
 @pytest.mark.parametrize("name", ["concurrent", "parallel"])

@@ -55,7 +55,7 @@ class Pool(Place):
         """How many there are at present: they are started when they are needed."""
         return len(self._threads)
 
-    def place(self) -> Pool:
+    def place(self, spec: object) -> Pool:
         """The place of one more actor: it is the same for all."""
         return self
 

@@ -49,7 +49,7 @@ class PinnedThreads:
         """How many there are at present."""
         return len(self._homes)
 
-    def place(self) -> PinnedPlace:
+    def place(self, spec: object) -> PinnedPlace:
         """A place for one more actor."""
         return PinnedPlace(self)
 

@@ -13,6 +13,7 @@ from greenroom.system.dispatchers.settings import (
     DispatcherSettings,
     Parallel,
     Pinned,
+    Process,
     settings_of,
 )
 
@@ -26,12 +27,12 @@ __all__ = ["Dispatchers"]
 
 
 class Dispatchers(Mapping[str, DispatcherSettings]):
-    """Who decides on which thread an actor's code runs: a mapping of names to settings.
+    """Who decides on which thread, or in which process, an actor's code runs: a mapping of names to settings.
 
     >>> dispatchers = Dispatchers("demo")
     >>> dispatchers.add("io", Parallel(threads=8))
     >>> list(dispatchers), dispatchers["io"]
-    (['concurrent', 'pinned', 'parallel', 'io'], Parallel(threads=8))
+    (['concurrent', 'pinned', 'parallel', 'process', 'io'], Parallel(threads=8))
     """
 
     def __init__(
@@ -42,8 +43,11 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
         *,
         in_place: bool = False,
         loop_factory: Any = None,
+        home: Any = None,
     ) -> None:
         self._system = system
+        # The system itself, which worker processes are served by.
+        self._home = home
         # Whether everything runs on the loop's own thread, whatever was said: in a simulation.
         self._in_place = in_place
         self._loop_factory = loop_factory
@@ -84,6 +88,11 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
         """How many threads each of them has at present; those without are left out."""
         return {name: crew.threads for name, crew in self._crews.items() if crew.threads}
 
+    @property
+    def processes(self) -> dict[str, list[int]]:
+        """The ids of the worker processes that each of them has at present; those without are left out."""
+        return {name: crew.pids for name, crew in self._crews.items() if getattr(crew, "pids", None)}
+
     def _require(self, name: object) -> DispatcherSettings:
         found = self._settings.get(name) if isinstance(name, str) else None
         if found is None:
@@ -108,7 +117,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
             return None, None
         if self._in_place:
             return chosen, None
-        return chosen, self._crew_of(chosen, settings).place()
+        return chosen, self._crew_of(chosen, settings).place(spec)
 
     def _placed(self, spec: Spec, name: str | None, parent: Any) -> str | None:
         """What the configuration says of an actor by its path; the first pattern that fits counts."""
@@ -124,6 +133,10 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
                 from greenroom.system.dispatchers.parallel import Pool
 
                 crew = Pool(name, self._system, settings.threads)
+            elif isinstance(settings, Process):
+                from greenroom.system.dispatchers.processes.workers import Workers
+
+                crew = Workers(name, self._home, settings.workers, settings.frame_limit)
             else:
                 from greenroom.system.dispatchers.pinned import PinnedThreads
 

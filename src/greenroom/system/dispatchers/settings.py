@@ -19,7 +19,10 @@ from typing import Any
 from greenroom.errors import ConfigError
 from greenroom.records import Record
 
-__all__ = ["BUILT_IN", "Concurrent", "DispatcherSettings", "Parallel", "Pinned", "settings_of"]
+__all__ = ["BUILT_IN", "Concurrent", "DispatcherSettings", "Parallel", "Pinned", "Process", "settings_of"]
+
+_FRAME_LIMIT = 1 << 28
+_LEAST_LIMIT = 1 << 16
 
 
 class DispatcherSettings(Record):
@@ -68,11 +71,41 @@ class Parallel(DispatcherSettings):
         self._set(threads)
 
 
+class Process(DispatcherSettings):
+    """Worker processes that many actors share, for code that needs a processor of its own, or may crash.
+
+    `workers` is how many processes there may be: by default as many as there are processors. `frame_limit` is how many
+    bytes can be sent at once, and so the size of the largest message: by default 256 MiB.
+    """
+
+    __slots__ = ("frame_limit", "workers")
+
+    frame_limit: int
+    workers: int
+
+    def __init__(self, workers: int | None = None, frame_limit: int = _FRAME_LIMIT) -> None:
+        if workers is None:
+            workers = os.cpu_count() or 1
+        if not _is_whole(workers) or workers < 1:
+            raise ConfigError("workers", workers, "must be a whole number, and at least 1")
+        if not _is_whole(frame_limit) or frame_limit < _LEAST_LIMIT:
+            raise ConfigError("frame_limit", frame_limit, f"must be a number of bytes, and at least {_LEAST_LIMIT}")
+        self._set(frame_limit, workers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Process, (self.workers, self.frame_limit)
+
+
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-BUILT_IN: dict[str, type[DispatcherSettings]] = {"concurrent": Concurrent, "pinned": Pinned, "parallel": Parallel}
+BUILT_IN: dict[str, type[DispatcherSettings]] = {
+    "concurrent": Concurrent,
+    "pinned": Pinned,
+    "parallel": Parallel,
+    "process": Process,
+}
 """The dispatchers that every system has, and the kinds that a configuration file can name."""
 
 
@@ -84,7 +117,8 @@ def settings_of(name: str, value: Any) -> DispatcherSettings:
     if isinstance(value, str):
         value = {"kind": value}
     if not isinstance(value, Mapping):
-        raise ConfigError(where, value, "must be one of Concurrent(), Pinned() or Parallel(), or a table with a `kind`")
+        known = ", ".join(f"{one.__name__}()" for one in BUILT_IN.values())
+        raise ConfigError(where, value, f"must be one of {known}, or a table with a `kind`")
     options: Any = dict(value)
     kind = options.pop("kind", name)
     if kind not in BUILT_IN:

@@ -1,0 +1,314 @@
+"""One actor in a worker: its instance, its context, and how far it is with its messages.
+
+Messages that home sends are put into the mailbox of a cell of the worker's own loop, which handles them as it does
+everywhere; so a guest's handlers cost what an actor's do. What is particular is told by the host (`guesthouse`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from greenroom._core.verdict import Verdict
+from greenroom.actor.ask import Question
+from greenroom.actor.behaviors import Behavior, Behaviors
+from greenroom.actor.spec import BEHAVIOR, HANDLER, Spec
+from greenroom.actor.starting import Part, become_next, install, part_of, play
+from greenroom.errors import NotAnActor
+from greenroom.system.dispatchers.processes.frames import STASHED, UNHANDLED, Asked, Progress
+from greenroom.wire.failures import Failure
+
+if TYPE_CHECKING:
+    from greenroom._core.cell import Cell
+    from greenroom.system.dispatchers.processes.guesthouse import Guesthouse
+
+__all__ = ["Guest"]
+
+
+class Guest:
+    """An actor of another process, whose code runs here. Belongs to the loop's own thread."""
+
+    __slots__ = (
+        "_asides",
+        "_awaited",
+        "_base",
+        "_expected",
+        "_house",
+        "_others",
+        "_reported",
+        "_supervision",
+        "cell",
+        "is_gone",
+        "number",
+        "stashed",
+    )
+
+    def __init__(self, house: Guesthouse, number: int, cell: Cell, base: int) -> None:
+        self._house = house
+        self.number = number
+        self.cell = cell
+        # The number of its first message; of the next that is to come; and of the first that home thinks is not done.
+        self._base = base
+        self._expected = base
+        self._reported = base
+        # How many were not simply handled; and those of them that home does not know of yet.
+        self._others = 0
+        self._asides: list[tuple[int, int]] = []
+        # How many it has put aside.
+        self.stashed = 0
+        self._supervision: Any = None
+        # The task whose end is waited for.
+        self._awaited: Any = None
+        self.is_gone = False
+
+    # -- how far it is
+
+    def done(self) -> int:
+        """The number of the first message that is not done."""
+        return int(self._base + self.cell.handled + self._others)
+
+    def take_in(self, number: int, lane: int, messages: list[Any], senders: Any) -> None:
+        """Messages have come."""
+        if number != self._expected:
+            return  # sent before home knew that what came before was returned: it sends them again
+        if not isinstance(senders, list):
+            senders = [senders] * len(messages)
+        else:
+            senders = [self._slip(number + at, one) for at, one in enumerate(senders)]
+        self._expected += len(messages)
+        if lane == 1:
+            self.cell.take_in(messages, senders)
+        else:
+            for message, sender in zip(messages, senders, strict=True):
+                self.cell.enqueue(lane, message, sender)
+        self.cell.make_runnable()
+        self._house.active[self] = None
+
+    def _slip(self, number: int, sender: Any) -> Any:
+        if not isinstance(sender, Asked):
+            return sender
+        question = Question.__new__(Question)
+        asker = None if sender.sender is None else sender.sender._cell
+        question.set_up(self.cell.loop, self.cell, asker, -1.0)
+        question.tell_future(_Relay(self, number), None)
+        return question
+
+    def report(self, failure: BaseException | None = None, returned: int | None = None) -> None:
+        """Tell home how far it is, if that is news."""
+        done = self.done()
+        if done != self._reported or self._asides or failure is not None or returned is not None:
+            asides, self._asides = self._asides, []
+            self._reported = done
+            self._house.link.post("progress", self.number, Progress(done, asides, returned, _packed(failure)))
+        if self._has_new_supervision():
+            self._house.link.post("supervise", self.number, self._supervision)
+
+    def _has_new_supervision(self) -> bool:
+        """Whether it has become something that says itself what becomes of it when it fails."""
+        more = self.cell.body.more
+        own = None if more.by_behavior is None else more.by_behavior.supervision
+        if own is None or own is self._supervision:
+            return False
+        self._supervision = own
+        return True
+
+    def look(self) -> bool:
+        """Report; whether there is more to come without a message from home."""
+        self.report()
+        task = self.cell.task
+        if task is not None:
+            if task is not self._awaited:
+                self._awaited = task
+                task.add_done_callback(self._wake)
+            return False
+        return self.cell.waiting() or self._house.loop.visits.hand is self.cell
+
+    def _wake(self, task: Any) -> None:
+        """What was suspended has ended."""
+        self._awaited = None
+        if not self.is_gone:
+            self._house.active[self] = None
+            self._house.look_soon()
+
+    def return_the_rest(self) -> None:
+        """What has not been begun is home's again."""
+        waiting = self.cell.queued()
+        while self.cell.waiting():
+            self.cell.loop.door.take_next(self.cell)
+        self._expected -= waiting
+        self.report(returned=self._expected)
+
+    # -- what becomes of a message
+
+    def set_aside(self, what: int) -> None:
+        """The message in hand is not simply handled."""
+        self._asides.append((self.done(), what))
+        self._others += 1
+
+    def put_aside(self) -> None:
+        """The message in hand is put aside."""
+        self.set_aside(STASHED)
+        self.stashed += 1
+
+    def unhandled(self) -> None:
+        """The message in hand is not for this actor."""
+        self.set_aside(UNHANDLED)
+
+    def unstash_all(self) -> int:
+        """Have home queue again what was put aside."""
+        count, self.stashed = self.stashed, 0
+        if count:
+            self.return_the_rest()
+            self._house.link.post("unstash", self.number)
+        return count
+
+    def failed(self, cause: BaseException) -> None:
+        """Its handler let `cause` out: home decides what becomes of it."""
+        sender = self._house.loop.visits.sender
+        if isinstance(sender, Question):
+            sender.replied = True  # what the asker hears depends on that decision too
+        self.return_the_rest()
+        self.report(failure=cause)
+        self._others += 1
+        self._reported = self.done()
+
+    def stop(self) -> None:
+        """It is to stop, after the message in hand."""
+        self.return_the_rest()
+        self._house.link.post("stop", self.number)
+
+    def replied(self, number: int, ok: bool, value: Any) -> None:
+        """A question has been answered."""
+        self._house.link.post("reply", self.number, number, ok, value)
+
+    # -- calls
+
+    def make(self, spec: Spec) -> tuple[Any, Any]:
+        """Make the actor: its class, if it has one, and its own supervision."""
+        body = self.cell.body
+        if spec.kind == HANDLER:
+            play(body, Part(spec.factory, body, None))
+        elif spec.kind == BEHAVIOR:
+            play(body, part_of(body, spec.factory))
+        else:
+            made = spec.factory(*spec.args, **spec.kwargs)
+            if isawaitable(made):
+                made.close()  # type: ignore[attr-defined]
+                raise NotAnActor(
+                    f"{spec.label[0]}(...) is async: an actor is made at once; what takes time goes into `pre_start`"
+                )
+            install(body, made)
+        supervision = self._supervision if self._has_new_supervision() else None
+        is_class = spec.kind not in (HANDLER, BEHAVIOR)
+        return type(body.cell.subject) if is_class else None, supervision
+
+    def hook(self, name: str) -> Callable[..., Any]:
+        """What home calls by this name."""
+        if name == "handle":
+            return self._handle
+        if name == "signal":
+            return self._signal
+        method: Callable[..., Any] = getattr(self._actor(), name)
+        return method
+
+    def _actor(self) -> Any:
+        more = self.cell.body.more
+        return more.behaviors[0].subject if more is not None and more.behaviors else self.cell.subject
+
+    def _handle(self, message: object) -> Any:
+        return self.cell.handler(self.cell.subject, message)
+
+    def _signal(self, signal: object) -> Any:
+        more = self.cell.body.more
+        return None if more is None or more.on_signal is None else more.on_signal(self.cell.body, signal)
+
+    def called(self, call: int, name: str, result: Any) -> None:
+        """A call has returned."""
+        if isinstance(result, Verdict):
+            result = self._absorb(result)
+        elif name not in _ANSWERS:
+            result = None
+        self._house.link.post("called", self.number, call, True, result)
+
+    def _absorb(self, verdict: Any) -> Any:
+        """Become what a hook has returned; what is left of it for home to do."""
+        if isinstance(verdict, Behavior) and verdict is not Behaviors.stopped and not verdict.unhandled:
+            if verdict is not Behaviors.same:
+                become_next(self.cell, verdict)
+            return Behaviors.same
+        return verdict
+
+    def call_failed(self, call: int, cause: BaseException) -> None:
+        """A call has raised."""
+        self._house.link.post("called", self.number, call, False, Failure.of(cause))
+
+
+_ANSWERS = ("make", "snapshot", "inspect")
+"""Calls whose result somebody wants, whatever it is."""
+
+
+def _packed(failure: BaseException | None) -> Failure | None:
+    return None if failure is None else Failure.of(failure)
+
+
+class Doing:
+    """An order of the guest's cell: one call, and its report."""
+
+    __slots__ = ("_arguments", "_call", "_find", "_guest", "_name")
+
+    def __init__(
+        self, guest: Guest, call: int, name: str, find: Callable[[], Callable[..., Any]], arguments: tuple[Any, ...]
+    ) -> None:
+        self._guest = guest
+        self._call = call
+        self._name = name
+        self._find = find
+        self._arguments = arguments
+
+    def __call__(self, cell: Cell) -> Any:
+        try:
+            result = self._find()(*self._arguments)
+            if isawaitable(result):
+                return self._go_on(result)
+            self._guest.called(self._call, self._name, result)
+        except BaseException as exc:
+            self._guest.call_failed(self._call, exc)
+        return None
+
+    async def _go_on(self, awaitable: Any) -> None:
+        try:
+            self._guest.called(self._call, self._name, await awaitable)
+        except GeneratorExit:
+            raise
+        except BaseException as exc:
+            self._guest.call_failed(self._call, exc)
+
+
+class _Relay:
+    """Tells home how a question to the guest has ended: a future, as far as a question needs one."""
+
+    __slots__ = ("_guest", "_is_done", "_number")
+
+    def __init__(self, guest: Guest, number: int) -> None:
+        self._guest = guest
+        self._number = number
+        self._is_done = False
+
+    def done(self) -> bool:
+        """Whether it has been told."""
+        return self._is_done
+
+    def cancel(self) -> bool:
+        """Nobody cancels it here."""
+        return False
+
+    def set_result(self, value: object) -> None:
+        """It has been answered."""
+        self._is_done = True
+        self._guest.replied(self._number, True, value)
+
+    def set_exception(self, error: BaseException) -> None:
+        """It has not, and this is why."""
+        self._is_done = True
+        self._guest.replied(self._number, False, Failure.of(error))

@@ -1,0 +1,48 @@
+"""Where an actor is to be found, from anywhere: what is left of a ref when it travels.
+
+>>> there = ActorAddress("shop@4711.1", 4294967301, "/orders/12")
+>>> print(there)
+greenroom://shop@4711.1/orders/12#4294967301
+>>> ActorAddress.parse(str(there)) == there
+True
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from greenroom.errors import BadArgument
+
+__all__ = ["ActorAddress"]
+
+_SCHEME = "greenroom://"
+
+
+class ActorAddress(NamedTuple):
+    """The system an actor lives in, by its token; its number there; and its path, for people to read."""
+
+    system: str
+    id: int
+    path: str
+
+    def __str__(self) -> str:
+        return f"{_SCHEME}{self.system}{self.path}#{self.id}"
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def above(self) -> str:
+        """The path of its parent; empty if it has none."""
+        return self.path.rpartition("/")[0]
+
+    @classmethod
+    def parse(cls, text: str) -> ActorAddress:
+        """What `str()` has written."""
+        start, _, number = text.rpartition("#")
+        system, slash, path = start.removeprefix(_SCHEME).partition("/")
+        if not text.startswith(_SCHEME) or not system or not slash or not path or not number.isdecimal():
+            raise BadArgument(f"{text!r} is no address of an actor, as in 'greenroom://system@1.1/parent/child#42'")
+        return cls(system, int(number), f"/{path}")

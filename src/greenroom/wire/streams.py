@@ -1,0 +1,165 @@
+"""A stream socket between two processes of one machine, as a connection needs it.
+
+asyncio's own transports copy what the kernel does not take at once, and cannot be made to wait. This one keeps what
+lies in memory where it lies until it is sent, and it can be *pumped*: somebody who must have an answer before the next
+line of code runs can have frames sent and taken without giving asyncio a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from greenroom.wire.transport import Connection
+
+__all__ = ["Stream"]
+
+_BUFFER = 1 << 20
+"""Bytes that the kernel is asked to hold for each direction; it may give less."""
+_MOST_AT_ONCE = 64
+"""Pieces that are given to the kernel in one call."""
+_CONGESTED = 1 << 24
+"""Bytes that wait to be sent from which on the other side counts as one that does not keep up."""
+
+
+class Stream:
+    """Moves bytes between `connection` and a socket. Everything happens on the thread of its asyncio loop."""
+
+    def __init__(self, aio: asyncio.AbstractEventLoop, sock: socket.socket, connection: Connection) -> None:
+        self._aio = aio
+        self._sock = sock
+        self._connection = connection
+        # Invariant: what waits to be sent, and its bytes; asyncio watches for room iff there is some, and it is open
+        self._waiting: deque[memoryview] = deque()
+        self._bytes = 0
+        self._is_closed = False
+        self._is_closing = False
+
+    def begin(self) -> None:
+        """Open the connection: from now on bytes move."""
+        self._sock.setblocking(False)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            with suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+        self._aio.add_reader(self._sock, self._can_read)
+        self._connection.connection_made(self)
+
+    # -- what a connection asks of its transport
+
+    def write(self, data: Any) -> None:
+        """Send bytes, in order; they must not change until they are sent."""
+        self.writelines((data,))
+
+    def writelines(self, pieces: Iterable[Any]) -> None:
+        """The same with several."""
+        if self._is_closed or self._is_closing:
+            return
+        was_waiting = bool(self._waiting)
+        for piece in pieces:
+            view = memoryview(piece)
+            if view.format != "B":
+                view = view.cast("B")
+            if view.nbytes:
+                self._waiting.append(view)
+                self._bytes += view.nbytes
+        if not was_waiting:
+            self._send()
+            if self._waiting and not self._is_closed:
+                self._aio.add_writer(self._sock, self._can_write)
+        if self._bytes >= _CONGESTED and not self._connection.is_congested:
+            self._connection.pause_writing()
+
+    def close(self) -> None:
+        """Send what waits, then end."""
+        if self._is_closed or self._is_closing:
+            return
+        self._is_closing = True
+        if not self._waiting:
+            self._end(None)
+
+    def abort(self) -> None:
+        """End at once."""
+        self._end(None)
+
+    # -- the socket
+
+    def _send(self) -> None:
+        while self._waiting:
+            pieces = [self._waiting[i] for i in range(min(len(self._waiting), _MOST_AT_ONCE))]
+            try:
+                sent = self._sock.sendmsg(pieces)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as exc:
+                self._end(exc)
+                return
+            self._bytes -= sent
+            while sent:
+                first = self._waiting[0]
+                if sent < first.nbytes:
+                    self._waiting[0] = first[sent:]
+                    break
+                sent -= first.nbytes
+                self._waiting.popleft()
+
+    def _can_write(self) -> None:
+        self._send()
+        if self._is_closed:
+            return
+        if not self._waiting:
+            self._aio.remove_writer(self._sock)
+            if self._is_closing:
+                self._end(None)
+                return
+        if self._connection.is_congested and self._bytes < _CONGESTED // 4:
+            self._connection.resume_writing()
+
+    def _can_read(self) -> None:
+        try:
+            count = self._sock.recv_into(self._connection.get_buffer(-1))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as exc:
+            self._end(exc)
+            return
+        if count == 0:
+            self._end(None)
+        else:
+            self._connection.buffer_updated(count)
+
+    def pump(self, is_done: Callable[[], bool], deadline: float) -> bool:
+        """Move bytes until `is_done()`, and take what arrives; False when it is not by `deadline`, or never will be."""
+        poll = select.poll()
+        while not is_done():
+            if self._is_closed or monotonic() >= deadline:
+                return False
+            poll.register(self._sock, select.POLLIN | (select.POLLOUT if self._waiting else 0))
+            for _, events in poll.poll(max(0.0, deadline - monotonic()) * 1000.0):
+                if events & select.POLLOUT:
+                    self._send_on()
+                if events & ~select.POLLOUT and not self._is_closed:
+                    self._can_read()
+        return True
+
+    def _send_on(self) -> None:
+        was_waiting = bool(self._waiting)
+        self._send()
+        if was_waiting and not self._waiting and not self._is_closed:
+            self._aio.remove_writer(self._sock)
+
+    def _end(self, error: Exception | None) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if not self._aio.is_closed():
+            self._aio.remove_reader(self._sock)
+            self._aio.remove_writer(self._sock)
+        self._sock.close()
+        self._waiting.clear()
+        self._connection.connection_lost(error)

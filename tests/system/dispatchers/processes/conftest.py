@@ -1,0 +1,83 @@
+"""Tests of worker processes: async ones are run by asyncio, and none may leave a process, a thread or an fd behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+PATIENCE = 30.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an async test, with a deadline."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await pyfuncitem.obj(**wanted)
+
+    asyncio.run(main())
+    return True
+
+
+def children() -> set[int]:
+    """The processes that this one has started and not waited for."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found.update(map(int, (task / "children").read_text().split()))
+        except OSError:  # a thread that has just ended
+            continue
+    return found
+
+
+def fds() -> dict[str, str]:
+    """What is open, by number."""
+    found = {}
+    for entry in os.listdir("/proc/self/fd"):
+        try:
+            found[entry] = os.readlink(f"/proc/self/fd/{entry}")
+        except OSError:  # the one that the listing itself needed
+            continue
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def uvloop_has_its_own() -> None:
+    """uvloop opens a pipe with its first loop, and keeps it for good."""
+    with suppress(ImportError):
+        import uvloop
+
+        uvloop.new_event_loop().close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """Fail a test that leaves something behind."""
+    gc.collect()
+    before = children(), set(fds()), set(threading.enumerate())
+    yield
+    deadline = monotonic() + 5.0
+    while True:
+        gc.collect()
+        left = {
+            "processes": children() - before[0],
+            "fds": {number: what for number, what in fds().items() if number not in before[1]},
+            "threads": [one.name for one in threading.enumerate() if one not in before[2] and one.is_alive()],
+        }
+        if not any(left.values()):
+            return
+        assert monotonic() < deadline, left
+        sleep(0.01)  # they end by themselves, and nothing says when

@@ -1,0 +1,317 @@
+"""Actors that tests put into worker processes: defined where those can import them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from greenroom import Actor, ActorRef, Behaviors, Context, Terminated
+
+__all__ = ["Bag", "Clerk", "Counter", "Echo", "Hooked", "Keeper", "Slow", "Stasher", "crunch", "switching"]
+
+
+@dataclass
+class Order:
+    """A message with something to send."""
+
+    item: str
+    reply_to: ActorRef[Any, Any]
+
+
+class Unreadable:
+    """Can be pickled here, and unpickled nowhere."""
+
+    def __reduce__(self) -> Any:
+        return _explode, ()
+
+
+def _explode() -> None:
+    raise ImportError("no such module here")
+
+
+class Odd(Exception):
+    """Cannot be pickled: it holds a lock; and its constructor wants more than its text."""
+
+    def __init__(self, text: str, lock: Any) -> None:
+        super().__init__(text)
+        self.lock = lock
+
+
+class Echo(Actor[Any, Any]):
+    """Answers with what it got; does what some words say."""
+
+    def receive(self, message: Any) -> Any:
+        if not isinstance(message, str):
+            return message
+        match message:
+            case "pid":
+                return os.getpid()
+            case "crash":
+                raise ValueError("on purpose")
+            case "odd":
+                raise Odd("odd one", asyncio)
+            case "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "exit":
+                os._exit(3)
+            case "segfault":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "lambda":
+                return lambda: 1
+            case "unhandled":
+                return Behaviors.unhandled
+            case "stop":
+                return Behaviors.stopped
+            case "who":
+                ctx = self.ctx
+                return (ctx.self, ctx.name, ctx.parent, ctx.self.path, ctx.sender, ctx.lane, dict(ctx.env))
+        return message
+
+
+class Counter(Actor[Any, Any]):
+    """Counts, and says how far it is."""
+
+    def __init__(self, start: int = 0) -> None:
+        self.count = start
+
+    def receive(self, message: Any) -> Any:
+        if message == "count":
+            return self.count
+        if message == "pid":
+            return os.getpid()
+        if message == "crash":
+            raise ValueError("on purpose")
+        self.count += 1
+        return None
+
+
+class Bag(Actor[Any, Any]):
+    """Keeps what it gets, in order."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def receive(self, message: Any) -> Any:
+        if message == "seen":
+            return self.seen
+        self.seen.append(message)
+        return None
+
+
+class Clerk(Actor[Any, Any]):
+    """Uses the refs it is sent."""
+
+    async def receive(self, message: Any) -> Any:
+        match message:
+            case Order(item, reply_to):
+                reply_to.tell(("sold", item))
+            case ("ask", ref, question):
+                return await ref.ask(question)
+            case ("tell", ref, *words):
+                for word in words:
+                    ref.tell(word)
+            case ("send", ref, word):
+                await ref.send(word)
+            case ("forward", ref):
+                self.ctx.forward(ref)
+            case ("state", ref):
+                return ref.state, ref.is_alive
+            case ("end of", ref):
+                return await ref.terminated()
+            case ("stop", ref):
+                ref.stop()
+            case ("same", one, other):
+                return one == other and hash(one) == hash(other) and one == self.ctx.self
+        return None
+
+
+class Keeper(Actor[Any, Any]):
+    """Spawns, watches and times."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def receive(self, message: Any) -> Any:
+        ctx = self.ctx
+        match message:
+            case ("spawn", factory, options):
+                return ctx.spawn(factory, **options)
+            case ("watch", ref):
+                ctx.watch(ref)
+            case ("watch with", ref, word):
+                ctx.watch(ref, word)
+            case ("unwatch", ref):
+                ctx.unwatch(ref)
+            case ("monitor", ref):
+                return ctx.monitor(ref)
+            case ("link", ref):
+                ctx.link(ref)
+            case ("trap", value):
+                ctx.trap_exit = value
+                return ctx.trap_exit
+            case ("after", delay, word):
+                ctx.send_after(delay, ctx.self, word)
+            case ("every", delay, word):
+                ctx.timers.start("tick", delay, word, every=delay)
+                return ctx.timers.active
+            case ("cancel", key):
+                return ctx.timers.cancel(key), ctx.timers.active
+            case ("quiet", seconds):
+                ctx.set_receive_timeout(seconds)
+            case "children":
+                return ctx.children
+            case ("stop child", ref):
+                ctx.stop(ref)
+            case "told":
+                return self.told
+            case "now":
+                return ctx.now()
+            case "log":
+                ctx.log.warning("from %s", "afar")
+            case ("pipe", value):
+                ctx.pipe_to_self(_later(value), lambda result: ("piped", result))
+            case "tree":
+                return ctx.system.tree(), ctx.system.name, ctx.system.actor(ctx.self.path)
+            case _:
+                self.told.append(message)
+        return None
+
+    def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+        self.told.append(("terminated", ref, cause))
+
+    def on_child_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+        self.told.append(("child", ref.name))
+
+
+async def _later(value: Any) -> Any:
+    await asyncio.sleep(0)
+    return value
+
+
+class Hooked(Actor[Any, Any]):
+    """Tells a witness what is called, and where."""
+
+    def __init__(self, witness: ActorRef[Any, Any]) -> None:
+        self.witness = witness
+        self.state = 0
+
+    def say(self, *words: Any) -> None:
+        self.witness.tell(words)
+
+    async def pre_start(self) -> None:
+        await asyncio.sleep(0)
+        self.say("pre_start")
+
+    def post_start(self) -> None:
+        self.say("post_start")
+
+    def pre_stop(self) -> None:
+        self.say("pre_stop")
+
+    async def post_stop(self) -> None:
+        await asyncio.sleep(0)
+        self.say("post_stop")
+
+    def pre_restart(self, cause: BaseException | None) -> None:
+        self.say("pre_restart", repr(cause))
+
+    def post_restart(self) -> None:
+        self.say("post_restart")
+
+    def snapshot(self) -> Any:
+        return {"state": self.state}
+
+    def restore(self, state: Any) -> None:
+        self.state = state["state"]
+        self.say("restore", self.state)
+
+    def inspect(self, *items: str) -> dict[str, Any]:
+        return {"state": self.state, "items": items, "pid": os.getpid()}
+
+    def receive(self, message: Any) -> Any:
+        if isinstance(message, BaseException):
+            raise message
+        self.state = message
+        return os.getpid()
+
+
+class BadStart(Actor[Any, Any]):
+    """Cannot be made."""
+
+    def __init__(self) -> None:
+        raise ValueError("no way")
+
+    def receive(self, message: Any) -> None:
+        """Never called."""
+
+
+class Slow(Actor[Any, Any]):
+    """Takes its time: blocking, or awaiting."""
+
+    async def receive(self, message: Any) -> Any:
+        match message:
+            case ("block", seconds, witness):
+                witness.tell("begun")
+                time.sleep(seconds)
+            case ("await", seconds):
+                await asyncio.sleep(seconds)
+            case "pid":
+                return os.getpid()
+        return message
+
+
+class Stasher(Actor[Any, Any]):
+    """Puts everything aside until it is opened."""
+
+    def __init__(self) -> None:
+        self.opened = False
+        self.seen: list[Any] = []
+
+    def receive(self, message: Any) -> Any:
+        if message == "seen":
+            return self.seen
+        if message == "open":
+            self.opened = True
+            return self.ctx.unstash_all()
+        if message == "crash":
+            raise ValueError("on purpose")
+        if not self.opened:
+            self.ctx.stash()
+        else:
+            self.seen.append(message)
+        return None
+
+
+def crunch(ctx: Context, rounds: int) -> int:
+    """Keeps a processor busy."""
+    total = 0
+    for number in range(rounds):
+        total = (total * 31 + number) % 1_000_003
+    return total
+
+
+def switching(ctx: Context, message: Any) -> Any:
+    """Becomes another behavior, and back."""
+    if message == "switch":
+        return Behaviors.receive(switched, on_signal=signalled)
+    return "first"
+
+
+def switched(ctx: Context, message: Any) -> Any:
+    """The other one."""
+    if message == "back":
+        ctx.become(switching)
+        return None
+    if isinstance(message, ActorRef):
+        ctx.watch(message)
+        return None
+    return "second"
+
+
+def signalled(ctx: Context, signal: Any) -> Any:
+    """Takes the end of others."""
+    return Behaviors.same if isinstance(signal, Terminated) else None
