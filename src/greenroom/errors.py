@@ -566,6 +566,12 @@ class WorkerLost(GreenroomError):
 
     code = "worker_lost"
 
+    def again(self) -> WorkerLost:
+        """Another of the same: where several are told, each has its own, for an exception remembers where it passed."""
+        other = WorkerLost(*self.args)
+        other.__cause__ = self.__cause__
+        return other
+
 
 class DispatcherExists(GreenroomError, ValueError):
     """A dispatcher of this name is there already."""

@@ -8,7 +8,11 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = sorted((REPOSITORY / "examples").rglob("*.py"))
-PROGRAMS = {"examples.pipeline": ["--seconds", "0.5"], "examples.bugs": []}
+PROGRAMS = {
+    "examples.pipeline": ["--seconds", "0.5"],
+    "examples.bugs": [],
+    "examples.primes": ["--workers", "2", "--limit", "50000"],
+}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.signals import Exit, Signal
 from greenroom.actor.standing import Failure, Standing, standing_of
-from greenroom.errors import in_words
+from greenroom.errors import WorkerLost, in_words
 
 if TYPE_CHECKING:
     from greenroom._core.cell import Cell
@@ -73,7 +73,7 @@ def report(cell: Cell, standing: Standing, decision: str, acts_in: float | None,
             in_words(failure.cause),
             decision,
             before,
-            exc_info=(type(failure.cause), failure.cause, failure.cause.__traceback__),
+            exc_info=_origin(failure.cause),
             extra={
                 **cell.loop.host.log_fields(cell),
                 "incarnation": failure.incarnation,
@@ -85,6 +85,13 @@ def report(cell: Cell, standing: Standing, decision: str, acts_in: float | None,
                 "not_logged": unlogged,
             },
         )
+
+
+def _origin(cause: BaseException) -> Any:
+    """Where it was raised, as far as that is of interest: that a worker is gone was found out by the runtime itself."""
+    if isinstance(cause, WorkerLost) and cause.__cause__ is None:
+        return None
+    return type(cause), cause, cause.__traceback__
 
 
 def _has_room(cell: Cell, standing: Standing) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import signal
 import time
@@ -237,6 +238,19 @@ class Hooked(Actor[Any, Any]):
             raise message
         self.state = message
         return os.getpid()
+
+
+class Relay(Actor[Any, Any]):
+    """Passes on what it gets."""
+
+    def __init__(self, to: Any) -> None:
+        self.to = to
+
+    def receive(self, message: Any) -> None:
+        if message == "atexit":
+            atexit.register((self.to / "left").touch)
+        else:
+            self.to.tell(message)
 
 
 class BadStart(Actor[Any, Any]):

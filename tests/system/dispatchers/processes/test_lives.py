@@ -28,7 +28,7 @@ from greenroom import (
     SystemConfig,
     props,
 )
-from greenroom.errors import NotSendable, StashFull, WorkerLost
+from greenroom.errors import NotSendable, WorkerLost
 from greenroom.testing import assert_ledger_balanced
 from tests.system.dispatchers.processes.guests import (
     BadStart,
@@ -414,5 +414,3 @@ async def test_two_busy_actors_take_two_processors() -> None:
         assert await asyncio.gather(one.ask(rounds, timeout=None), two.ask(rounds, timeout=None)) == [first, second]
         together = aio.time() - began
         assert together < apart  # by how much is `make bench`'s to say, on a machine that has nothing else to do
-
-

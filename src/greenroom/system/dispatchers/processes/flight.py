@@ -21,7 +21,7 @@ from greenroom._core.kinds import STASHED as PUT_ASIDE
 from greenroom._core.slip import Slip
 from greenroom.actor.ask import Question
 from greenroom.actor.behaviors import Behaviors
-from greenroom.errors import FrameTooLarge, NotSendable, in_words
+from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost, in_words
 from greenroom.lanes import Overflow
 from greenroom.system.dispatchers.processes.frames import STASHED, UNHANDLED, Asked, Progress
 
@@ -233,15 +233,11 @@ class Flight(Work):
         self._sync()
         self._come_home()
 
-    def lose(self, error: BaseException) -> None:
+    def lose(self, error: WorkerLost) -> None:
         """The worker is gone: what became of what was there, nobody knows."""
         cell = self.cell
         count = self.sent - self.first
-        for number in self._asked:
-            question = self._place.open.pop(number, None)
-            if question is not None:
-                question.refuse(error)
-        if isinstance(self.sender, Slip):
+        if isinstance(self.sender, Slip) and not isinstance(self.sender, Question):  # those its place has told
             self.sender.discard("lost")
         if not cell.ending:
             cell.let_go(count - 1)

@@ -52,9 +52,8 @@ class Link:
         self._mail: list[tuple[Any, ...]] = []
         self._lock = threading.RLock()
         self._is_pumping = False
-        # Set while there is mail of a tick that goes on; and which tick that is.
+        # Set while there may be mail of a tick that goes on.
         self._has_mail = threading.Event()
-        self._tick_of_mail = -1
         threading.Thread(target=self._send_for_the_busy, name="sends for handlers that take long", daemon=True).start()
         self._is_flush_due = False
         self._numbers = count(1)
@@ -106,7 +105,6 @@ class Link:
             self.flush()
         elif self._loop.ticking:
             if not self._has_mail.is_set():
-                self._tick_of_mail = self._loop.ticks
                 self._has_mail.set()
         elif not self._is_flush_due:
             self._is_flush_due = True
@@ -114,15 +112,15 @@ class Link:
 
     def _send_for_the_busy(self) -> None:
         """Send what waits for the end of a tick that does not come. A thread of its own."""
+        tick = -1
         while self._has_mail.wait():
             sleep(_BUSY)  # not for something to happen, but to see whether it does not
             with self._lock:
-                self._has_mail.clear()
-                if self._mail and self._loop.ticking and self._loop.ticks == self._tick_of_mail:
-                    if not self._is_pumping:
-                        self._send_mail()
-                    elif self._mail:
-                        self._has_mail.set()
+                if not self._mail:
+                    self._has_mail.clear()
+                elif self._loop.ticking and self._loop.ticks == tick and not self._is_pumping:
+                    self._send_mail()
+                tick = self._loop.ticks
 
     def post_from_outside(self, *entry: Any) -> None:
         """The same, from any thread."""

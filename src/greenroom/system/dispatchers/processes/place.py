@@ -124,6 +124,7 @@ class ProcessPlace(Place):
         """The process is gone: what was under way there has failed, and so has the actor."""
         self.worker = None
         self._cancelled_at = None
+        questions, self.open = list(self.open.values()), {}
         flight, self._flight = self._flight, None
         call, self._call = self._call, None
         if flight is not None and not flight.is_cut():
@@ -132,9 +133,8 @@ class ProcessPlace(Place):
             call.has_raised(error)
         else:
             self.cell.loop.host.request_failure(self.cell, error)
-        for question in list(self.open.values()):
-            question.refuse(error)
-        self.open.clear()
+        for question in questions:
+            question.refuse(error.again())
         self.timers.clear()
 
     # -- calls

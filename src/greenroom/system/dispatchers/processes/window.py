@@ -5,8 +5,8 @@ they are done in no time: then the worker must not run out before it is heard of
 emptied quickly, and closes when it is not.
 
 >>> window = Window()
->>> window.room(0), window.room(64)
-(64, 0)
+>>> window.room(0), window.room(1)
+(1, 0)
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from time import monotonic
 __all__ = ["Window"]
 
 _SMALLEST = 1
-_FIRST = 64
 _LARGEST = 16_384
 _AT_ONCE = 2048
 """Messages in one frame at most."""
@@ -33,7 +32,7 @@ class Window:
     __slots__ = ("_at_once", "_mark", "_since", "size")
 
     def __init__(self) -> None:
-        self.size = _FIRST
+        self.size = _SMALLEST
         # Messages of the size of late that go into a frame.
         self._at_once = _AT_ONCE
         # When what has been sent up to this number is done, it is seen how long that took.

@@ -235,13 +235,17 @@ class Worker:
         self.thread.join(_PATIENCE)
         self._workers.lost(self)
         self._service.close()
+        if isinstance(error, OSError):
+            error = None  # so it reads when the other end dies with something unread
         lost = WorkerLost(self._describe(error))
         lost.__cause__ = self._cause or error
         guests, self.guests = self.guests, {}
         if guests:
-            _log.warning("%s, with %d actors", lost, len(guests))
+            names = [place.cell.name() for place in guests.values()]
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            _log.warning("%s; it ran %s%s", lost, ", ".join(names[:5]), more)
         for place in guests.values():
-            place.lost(lost)
+            place.lost(lost.again())
 
     def _describe(self, error: BaseException | None) -> str:
         name = f"the worker process {self.name!r}"
