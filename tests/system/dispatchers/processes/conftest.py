@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -36,21 +35,17 @@ def children() -> set[int]:
     """The processes that this one has started and not waited for."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
-        try:
+        with suppress(OSError):  # a thread that has just ended
             found.update(map(int, (task / "children").read_text().split()))
-        except OSError:  # a thread that has just ended
-            continue
     return found
 
 
 def fds() -> dict[str, str]:
     """What is open, by number."""
     found = {}
-    for entry in os.listdir("/proc/self/fd"):
-        try:
-            found[entry] = os.readlink(f"/proc/self/fd/{entry}")
-        except OSError:  # the one that the listing itself needed
-            continue
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the one that the listing itself needed
+            found[entry.name] = str(entry.readlink())
     return found
 
 

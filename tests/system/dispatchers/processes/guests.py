@@ -173,8 +173,12 @@ class Keeper(Actor[Any, Any]):
                 return ctx.now()
             case "log":
                 ctx.log.warning("from %s", "afar")
-            case ("pipe", value):
+            case ("pipe", value, witness):
+                self.witness = witness
                 ctx.pipe_to_self(_later(value), lambda result: ("piped", result))
+            case ("piped", _):
+                self.told.append(message)
+                self.witness.tell("piped")
             case "tree":
                 return ctx.system.tree(), ctx.system.name, ctx.system.actor(ctx.self.path)
             case _:
@@ -270,7 +274,7 @@ class Slow(Actor[Any, Any]):
         match message:
             case ("block", seconds, witness):
                 witness.tell("begun")
-                time.sleep(seconds)
+                time.sleep(seconds)  # noqa: ASYNC251 - it is there to block
             case ("await", seconds):
                 await asyncio.sleep(seconds)
             case "pid":

@@ -65,10 +65,10 @@ def test_a_worker_killed_under_traffic_loses_nothing_that_the_ledger_does_not_kn
     kills: int, caplog: pytest.LogCaptureFixture
 ) -> None:  # R6
     caplog.set_level("CRITICAL")
-    shared = set(os.listdir("/dev/shm"))
+    shared = set(Path("/dev/shm").iterdir())
     before = len(fds())
     asyncio.run(asyncio.wait_for(_kill_under_traffic(kills), 30.0 + 3.0 * kills))
-    assert set(os.listdir("/dev/shm")) <= shared
+    assert set(Path("/dev/shm").iterdir()) <= shared
     assert len(fds()) <= before + 2  # what asyncio itself may hold on to
     assert not children()
 
@@ -176,10 +176,10 @@ def _is_running(pid: int) -> bool:
     return state != "Z"
 
 
-async def test_what_a_worker_prints_and_writes_is_seen_before_it_ends(tmp_path: Path) -> None:
-    async with ActorSystem(config=ONE) as system:
+def test_what_is_to_be_done_when_a_program_ends_is_done_by_a_worker_too(tmp_path: Path) -> None:
+    with ActorSystem(config=ONE) as system:
         ref = system.spawn(Relay, tmp_path, dispatcher="process")
-        assert await ref.ask("atexit") is None
+        assert ref.ask_sync("atexit") is None
     deadline = monotonic() + 5.0
     while not (tmp_path / "left").exists():
         assert monotonic() < deadline
