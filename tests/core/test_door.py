@@ -1,5 +1,6 @@
 """The door: what happens to a message that finds its mailbox full, closed, or ordered by a key it cannot have."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from greenroom._core.alerts import AWAY, GUARDED
 from greenroom._core.cell import Cell
 from greenroom._core.counts import count_cell, count_loop
 from greenroom._core.hooks import Hooks
@@ -348,3 +350,74 @@ def test_a_tick_or_a_foreign_message_without_a_place_is_a_dead_letter(policy: Ov
     assert [event[1] for event in house.told.by_host] == ["no key"]
     assert house.run() == [(1, "a")]
     assert count_loop(house.loop) == Ledger(sent=2, handled=1, dead_lettered=1)
+
+
+class Guard(Host):
+    """Looks at what is sent: refuses some, takes some elsewhere."""
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    def intercept(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        self.examine(cell, message)
+        return message == "elsewhere"
+
+    def examine(self, cell: Cell, message: object) -> None:
+        self.seen.append(message)
+        if message == "refused":
+            raise ValueError(message)
+
+
+def test_a_guarded_mailbox_has_each_message_looked_at_first() -> None:
+    guard, handled = Guard(), list[object]()
+    loop = Loop(host=guard)
+    cell = loop.spawn(lambda _, message: handled.append(message))
+    cell.alert |= GUARDED
+    cell.limit = 0
+    for message in ("let in", 5, "elsewhere"):
+        cell.tell(message)
+    cell.tell("urgent", None, Lane.CONTROL)
+    with pytest.raises(ValueError, match="refused"):
+        cell.tell("refused")
+    with pytest.raises(ValueError, match="refused"):
+        cell.post("refused", None)
+    loop.run_until_idle()
+    assert handled == ["urgent", "let in", 5]
+    assert guard.seen == ["let in", 5, "elsewhere", "urgent", "refused", "refused"]
+    ledger = count_cell(cell)
+    assert (ledger.sent, ledger.handled) == (3, 3)
+
+
+def test_what_comes_from_another_thread_is_looked_at_there() -> None:
+    guard, handled = Guard(), list[object]()
+    loop = Loop(host=guard)
+    cell = loop.spawn(lambda _, message: handled.append(message))
+    cell.alert |= GUARDED
+    cell.limit = 0
+    refused: list[BaseException] = []
+
+    def send() -> None:
+        cell.tell("let in")
+        try:
+            cell.tell("refused")
+        except ValueError as exc:
+            refused.append(exc)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    thread.join()
+    loop.run_until_idle()
+    assert (handled, len(refused)) == (["let in"], 1)
+
+
+def test_numbers_need_no_look_where_the_mailbox_is_another_processes() -> None:
+    guard = Guard()
+    loop = Loop(host=guard)
+    cell = loop.spawn(None, None, MailboxConfig(capacity=3))
+    cell.alert |= GUARDED | AWAY
+    cell.limit = 0
+    for message in (1, 2.5, None):
+        cell.tell(message)
+    assert (guard.seen, cell.count) == ([], 3)
+    with pytest.raises(MailboxFull):
+        cell.tell(True)

@@ -315,3 +315,12 @@ def test_what_was_just_handled_may_send_to_the_same_cell_as_it_dies(part: str, b
     loop.run_until_idle()
     assert len(told) > before + 4 + late, "the ring was not full: this test shows nothing"
     assert handled == told
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3])
+@pytest.mark.parametrize(("position", "most"), [(0, 10), (0, 2), (1, 3), (3, 5), (4, 1), (9, 9)])
+def test_a_look_at_messages_leaves_them_where_they_are(offset: int, position: int, most: int) -> None:
+    ring = filled(5, offset)
+    wanted = list(range(5))[position : position + most]
+    assert ring.peek(position, most) == (wanted, [f"sender of {number}" for number in wanted])
+    assert drain(ring) == list(range(5))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, Concurrent, Dispatchers, Parallel, Pinned, SystemConfig
+from greenroom import Actor, ActorSystem, Concurrent, Dispatchers, Parallel, Pinned, Process, SystemConfig
 from greenroom.errors import ConfigError, DispatcherExists, UnknownDispatcher
 from greenroom.system.dispatchers.settings import settings_of
 
@@ -25,7 +25,21 @@ def test_a_processor_is_named_by_its_number(core: Any) -> None:
         Pinned(core)
 
 
-@pytest.mark.parametrize("settings", [Concurrent(), Pinned(), Pinned(1), Parallel(), Parallel(3)])
+@pytest.mark.parametrize("workers", [0, -1, 1.5, True, "4"])
+def test_there_is_a_whole_number_of_workers(workers: Any) -> None:
+    with pytest.raises(ConfigError, match="workers="):
+        Process(workers)
+
+
+@pytest.mark.parametrize("limit", [0, 1000, 1.5e9, True, "1 GB"])
+def test_a_frame_has_room_for_something(limit: Any) -> None:
+    with pytest.raises(ConfigError, match="frame_limit="):
+        Process(frame_limit=limit)
+
+
+@pytest.mark.parametrize(
+    "settings", [Concurrent(), Pinned(), Pinned(1), Parallel(), Parallel(3), Process(), Process(3, 1 << 20)]
+)
 def test_settings_are_values(settings: Any) -> None:
     again = pickle.loads(pickle.dumps(settings))
     assert again == settings
@@ -41,6 +55,7 @@ def test_settings_are_values(settings: Any) -> None:
         ("io", {"kind": "parallel", "threads": 2}, Parallel(2)),
         ("parallel", {"threads": 2}, Parallel(2)),
         ("pinned", {"core": 0}, Pinned(0)),
+        ("process", {"workers": 2, "frame_limit": 1_000_000}, Process(2, 1_000_000)),
         ("more", "concurrent", Concurrent()),
     ],
 )

@@ -412,6 +412,9 @@ async def test_two_busy_actors_take_two_processors() -> None:
         second = await two.ask(rounds, timeout=None)
         apart = aio.time() - began
         began = aio.time()
-        assert list(await asyncio.gather(one.ask(rounds, timeout=None), two.ask(rounds, timeout=None))) == [first, second]
+        assert list(await asyncio.gather(one.ask(rounds, timeout=None), two.ask(rounds, timeout=None))) == [
+            first,
+            second,
+        ]
         together = aio.time() - began
         assert together < apart  # by how much is `make bench`'s to say, on a machine that has nothing else to do
