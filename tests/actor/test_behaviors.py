@@ -18,6 +18,7 @@ from greenroom import (
     Context,
     ExitKind,
     State,
+    Supervision,
 )
 from greenroom.errors import Unhandled
 
@@ -196,6 +197,24 @@ def test_a_word_is_still_itself_when_it_was_copied_or_pickled(word: str) -> None
     assert copy.copy(behavior) is behavior
     assert copy.deepcopy(behavior) is behavior
     assert pickle.loads(pickle.dumps(behavior)) is behavior
+
+
+@pytest.mark.parametrize(
+    "behavior",
+    [
+        Behaviors.failed(ValueError("oops")),
+        Behaviors.receive(print, on_signal=repr),
+        Behaviors.setup(len),
+        Behaviors.with_stash(5, len),
+        Behaviors.with_timers(len),
+        Behaviors.supervise(Behaviors.receive(print), Supervision(max_restarts=7)),
+    ],
+    ids=repr,
+)
+def test_a_behavior_made_of_functions_that_can_be_found_can_be_sent_to_another_process(behavior: Behavior) -> None:
+    again = pickle.loads(pickle.dumps(behavior))
+    assert type(again) is type(behavior)
+    assert repr(again) == repr(behavior)
 
 
 @pytest.mark.parametrize(

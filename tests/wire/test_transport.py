@@ -23,11 +23,13 @@ PATIENCE = 10.0
 class End:
     """One end of a connection, and what became of it."""
 
-    def __init__(self, side: bytes, secret: bytes = SECRET, limit: int = transport.DEFAULT_LIMIT) -> None:
+    def __init__(
+        self, side: bytes, secret: bytes = SECRET, limit: int = transport.DEFAULT_LIMIT, patience: float = PATIENCE
+    ) -> None:
         self.frames: asyncio.Queue[tuple[int, list[bytes]]] = asyncio.Queue()
         self.opened = asyncio.Event()
         self.lost: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-        self.connection = Connection(side, secret, lambda _: self.opened.set(), self._take, self._lose, limit)
+        self.connection = Connection(side, secret, lambda _: self.opened.set(), self._take, self._lose, limit, patience)
 
     def _take(self, kind: int, parts: list[Any]) -> None:
         self.frames.put_nowait((kind, [bytes(part) for part in parts]))
@@ -177,12 +179,10 @@ def test_garbage_ends_the_connection_and_nothing_else(garbage: bytes) -> None:  
     run(main)
 
 
-def test_an_end_that_says_nothing_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "HANDSHAKE_TIME", 0.01)
-
+def test_an_end_that_says_nothing_has_a_deadline() -> None:
     async def main() -> None:
         left, right = socket.socketpair()
-        here = await End(Side.LISTENING).attach(left)
+        here = await End(Side.LISTENING, patience=0.01).attach(left)
         assert "did not prove itself" in str(await here.lost)
         right.close()
 

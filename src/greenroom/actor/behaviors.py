@@ -57,6 +57,9 @@ class Failed(Behavior):
         super().__init__()
         self.cause = cause
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Failed, (self.cause,)
+
     def __repr__(self) -> str:
         return f"Behaviors.failed({self.cause!r})"
 
@@ -73,6 +76,9 @@ class Receive(Behavior):
         super().__init__()
         self.handler = handler
         self.on_signal = on_signal
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Receive, (self.handler, self.on_signal)
 
     def __repr__(self) -> str:
         return f"Behaviors.receive({getattr(self.handler, '__name__', self.handler)})"
@@ -91,6 +97,9 @@ class Setup(Behavior):
         self.make = make
         self.capacity = capacity
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Setup, (self.needs, self.make, self.capacity)
+
     def __repr__(self) -> str:
         return f"Behaviors.{self.needs}({getattr(self.make, '__name__', self.make)})"
 
@@ -106,6 +115,9 @@ class Supervised(Behavior):
         super().__init__()
         self.behavior = behavior
         self.supervision = supervision
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Supervised, (self.behavior, self.supervision)
 
     def __repr__(self) -> str:
         return f"Behaviors.supervise({self.behavior!r}, {self.supervision!r})"

@@ -64,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         on_frame: Callable[[int, list[Any]], object],
         on_lost: Callable[[BaseException | None], object],
         limit: int = DEFAULT_LIMIT,
+        patience: float = HANDSHAKE_TIME,
     ) -> None:
         self._side = side
         self._secret = secret
@@ -71,6 +72,8 @@ class Connection(asyncio.BufferedProtocol):
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._limit = limit
+        # Seconds that the other end has to prove who it is.
+        self._patience = patience
         self._transport: Any = None
         self._challenge = os.urandom(_CHALLENGE)
         self._timer: asyncio.TimerHandle | None = None
@@ -126,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
         """The socket is connected: the other end may be anybody."""
         self._transport = transport
         self._write(_HELLO, [_MAGIC, self._challenge])
-        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_TIME, self._handshake_is_late)
+        self._timer = asyncio.get_running_loop().call_later(self._patience, self._handshake_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed, by whomever."""
@@ -213,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
         self._on_open(self)
 
     def _handshake_is_late(self) -> None:
-        self.abort(HandshakeFailed(f"the other end did not prove itself within {HANDSHAKE_TIME:g} s"))
+        self.abort(HandshakeFailed(f"the other end did not prove itself within {self._patience:g} s"))
 
 
 class _Incoming:

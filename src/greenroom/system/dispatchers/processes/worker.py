@@ -48,6 +48,8 @@ _PROGRAM = (
 """What the interpreter of a worker runs. Where modules are found it must know before it can import any."""
 _GRACE = 2.0
 """Seconds that a worker has to end when it is told to."""
+_PATIENCE_AT_START = 60.0
+"""Seconds that it has to start: a machine may have a lot to do."""
 _PATIENCE = 0.25
 """Seconds to wait for how a process ended, when its connection has."""
 
@@ -100,7 +102,8 @@ class Worker:
             "manual": isinstance(loop.clock, ManualClock),
             "log": logging.getLogger().getEffectiveLevel(),
         }
-        connection = Connection(Side.LISTENING, secret, self._opened, self._take, self._lost, self._workers.limit)
+        hears = (self._opened, self._take, self._lost)
+        connection = Connection(Side.LISTENING, secret, *hears, self._workers.limit, _PATIENCE_AT_START)
         aio: asyncio.AbstractEventLoop = loop.visits.stepper.aio
         stream = Stream(aio, ours, connection)
         self._stream = stream
