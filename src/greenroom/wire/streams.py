@@ -97,7 +97,10 @@ class Stream:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as exc:
-                self._end(exc)
+                # Not at once: who sends something is not prepared to hear that it is all over.
+                self._waiting.clear()
+                self._is_closing = True
+                self._aio.call_soon(self._end, exc)
                 return
             self._bytes -= sent
             while sent:
@@ -110,8 +113,6 @@ class Stream:
 
     def _can_write(self) -> None:
         self._send()
-        if self._is_closed:
-            return
         if not self._waiting:
             self._aio.remove_writer(self._sock)
             if self._is_closing:

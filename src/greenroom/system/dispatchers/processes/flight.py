@@ -156,7 +156,10 @@ class Flight(Work):
         self._place.window.done(news.done)
         if news.returned is not None and news.returned < self.sent:
             self._take_back(news.returned)
-        if news.failure is None and news.returned is None:
+            if self.sent == self.first:
+                self._put_back()
+                return
+        if news.failure is None and not news.waits:
             self._send_more()
         is_last = news.failure is None and self.sent == news.done
         self._account_for(news.done - self.first - (1 if is_last else 0), news.asides)
@@ -174,6 +177,15 @@ class Flight(Work):
         self.sent = self._place.numbers = number
         while self._asked and self._asked[-1] >= number:
             self._place.open.pop(self._asked.pop(), None)
+
+    def _put_back(self) -> None:
+        """Not even the message in hand has been begun: it goes back to where it was."""
+        door = self.cell.loop.door
+        door.count_stashed(self.cell, 1)
+        door.take_back(self.cell, self.message, self.sender, self.lane)
+        self.kind = PUT_ASIDE
+        self.message = self.sender = None
+        self._end()
 
     def _account_for(self, count: int, asides: list[tuple[int, int]]) -> None:
         """So many are done, and another is in hand."""

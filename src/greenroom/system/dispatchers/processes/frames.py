@@ -36,5 +36,7 @@ class Progress(NamedTuple):
     """Those among them that were not simply handled: number, and UNHANDLED or STASHED."""
     returned: int | None
     """What was sent from this number on was not begun, and will not be: it is home's again."""
+    waits: bool
+    """Whether nothing further is to be sent before this message is done: the guest has something to say first."""
     failure: Any
     """With what the guest has failed."""

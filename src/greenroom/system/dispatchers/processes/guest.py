@@ -94,13 +94,14 @@ class Guest:
         question.tell_future(_Relay(self, number), None)
         return question
 
-    def report(self, failure: BaseException | None = None, returned: int | None = None) -> None:
+    def report(self, failure: BaseException | None = None, returned: int | None = None, waits: bool = False) -> None:
         """Tell home how far it is, if that is news."""
         done = self.done()
-        if done != self._reported or self._asides or failure is not None or returned is not None:
+        if done != self._reported or self._asides or failure is not None or returned is not None or waits:
             asides, self._asides = self._asides, []
             self._reported = done
-            self._house.link.post("progress", self.number, Progress(done, asides, returned, _packed(failure)))
+            news = Progress(done, asides, returned, waits, _packed(failure))
+            self._house.link.post("progress", self.number, news)
         if self._has_new_supervision():
             self._house.link.post("supervise", self.number, self._supervision)
 
@@ -131,13 +132,14 @@ class Guest:
             self._house.active[self] = None
             self._house.look_soon()
 
-    def return_the_rest(self) -> None:
+    def return_the_rest(self, waits: bool = False, failure: BaseException | None = None) -> None:
         """What has not been begun is home's again."""
         waiting = self.cell.queued()
         while self.cell.waiting():
             self.cell.loop.door.take_next(self.cell)
         self._expected -= waiting
-        self.report(returned=self._expected)
+        # Only if there is some: home may be done with the messages that it meant, and have sent others.
+        self.report(failure, self._expected if waiting else None, waits)
 
     # -- what becomes of a message
 
@@ -159,7 +161,7 @@ class Guest:
         """Have home queue again what was put aside."""
         count, self.stashed = self.stashed, 0
         if count:
-            self.return_the_rest()
+            self.return_the_rest(waits=True)
             self._house.link.post("unstash", self.number)
         return count
 
@@ -168,14 +170,13 @@ class Guest:
         sender = self._house.loop.visits.sender
         if isinstance(sender, Question):
             sender.replied = True  # what the asker hears depends on that decision too
-        self.return_the_rest()
-        self.report(failure=cause)
+        self.return_the_rest(failure=cause)
         self._others += 1
         self._reported = self.done()
 
     def stop(self) -> None:
         """It is to stop, after the message in hand."""
-        self.return_the_rest()
+        self.return_the_rest(waits=True)
         self._house.link.post("stop", self.number)
 
     def replied(self, number: int, ok: bool, value: Any) -> None:

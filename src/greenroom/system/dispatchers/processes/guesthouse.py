@@ -221,8 +221,9 @@ class Guesthouse(Host):
                 else:
                     question.refuse(value.restore())
 
-            entry = (cell.ref, message, question.shown_sender(), lane, question.timeout)
-            self.link.ask(told, "ask", *entry)
+            asker = None if question.asker is None else self._by_cell.get(question.asker)
+            number = 0 if asker is None else asker.number
+            self.link.ask(told, "ask", number, cell.ref, message, question.shown_sender(), lane, question.timeout)
         else:
             shown = sender.shown_sender() if isinstance(sender, Slip) else sender
             self.link.post("tell", cell.ref, message, shown, lane)
@@ -261,7 +262,7 @@ class Guesthouse(Host):
 
     def late_reply(self, cell: Cell, value: object, asker: object) -> None:
         """An actor answered when nobody waited any more."""
-        self.publish(value, cell.shown(), asker, "late reply")
+        self.link.post_from_outside("late", cell.shown(), value, asker)
 
     def publish(self, message: object, sender: object, recipient: object, why: str) -> None:
         """Something is a dead letter."""

@@ -186,7 +186,7 @@ class Link:
         self._waiting[number] = told
         self.post(word, number, *rest)
 
-    def request(self, guest: int, what: str, *args: Any, **kwargs: Any) -> Any:
+    def request(self, guest: int, what: str, /, *args: Any, **kwargs: Any) -> Any:
         """Have home do something, and wait for it. From any thread."""
         self.require_sendable((args, kwargs))
         if get_ident() != self._loop.runq.thread:
@@ -210,7 +210,7 @@ class Link:
     async def _wait_for(self, guest: int, what: str, args: Any, kwargs: Any) -> Any:
         return await self.begin(guest, what, *args, **kwargs)
 
-    def begin(self, guest: int, what: str, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+    def begin(self, guest: int, what: str, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Have home do something that takes a while; to be awaited."""
         self.require_sendable((args, kwargs))
         future: asyncio.Future[tuple[bool, Any]] = self._aio.create_future()

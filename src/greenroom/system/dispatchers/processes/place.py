@@ -51,6 +51,8 @@ class ProcessPlace(Place):
         self.window = Window()
         # Questions that were sent, by the number of their message, until they are answered.
         self.open: dict[int, Any] = {}
+        # Questions of the guest that have no answer.
+        self.asking: dict[int, Any] = {}
         # What is under way: messages, or a call.
         self._flight: Flight | None = None
         self._call: RemoteCall | None = None
@@ -111,19 +113,25 @@ class ProcessPlace(Place):
         """The actor has ended."""
         self._leave()
         self.open.clear()
-        self.timers.clear()
 
     def _leave(self) -> None:
         if self.worker is not None:
             self.worker.see_off(self)
             self.worker = None
+        self._is_seen_off()
+
+    def _is_seen_off(self) -> None:
+        """The guest is no more: what it has asked, or started, means nothing any more."""
         self.timers.clear()
         self._cancelled_at = None
+        asking, self.asking = self.asking, {}
+        for question in asking.values():
+            question.cancel()
 
     def lost(self, error: WorkerLost) -> None:
         """The process is gone: what was under way there has failed, and so has the actor."""
         self.worker = None
-        self._cancelled_at = None
+        self._is_seen_off()
         questions, self.open = list(self.open.values()), {}
         flight, self._flight = self._flight, None
         call, self._call = self._call, None
@@ -135,7 +143,6 @@ class ProcessPlace(Place):
             self.cell.loop.host.request_failure(self.cell, error)
         for question in questions:
             question.refuse(error.again())
-        self.timers.clear()
 
     # -- calls
 
@@ -258,7 +265,7 @@ class ProcessPlace(Place):
         if worker is None:
             return
         is_stuck = self._cancelled_at is not None and monotonic() - self._cancelled_at > _PROMPT
-        self._cancelled_at = None
+        self._is_seen_off()
         worker.see_off(self)
         if is_stuck:
             worker.kill(f"{self.cell.shown()} held it, and would not be interrupted")

@@ -59,6 +59,9 @@ class Service:
             self._request(*rest)
         elif word == "letter":
             self._loop.host.publish(*rest)
+        elif word == "late":
+            target, value, asker = rest
+            target._cell.loop.host.late_reply(target._cell, value, asker)
         elif word == "log":
             self._log(rest[0])
         else:
@@ -76,12 +79,19 @@ class Service:
         except MailboxFull:  # which its own door has counted; there is nobody who could be told
             self._loop.host.publish(message, sender, target, "mailbox full")
 
-    def _ask(self, number: int, target: Any, message: object, sender: Any, lane: int, timeout: float) -> None:
+    def _ask(
+        self, number: int, guest: int, target: Any, message: object, sender: Any, lane: int, timeout: float
+    ) -> None:
+        place = self._worker.guests.get(guest)
+        if guest and place is None:
+            return  # it has ended since, and nobody wants to know
         cell = target._cell
         asker = sender._cell if isinstance(sender, Address) and sender._cell.loop is self._loop else None
         question = Question.__new__(Question)
         question.set_up(self._loop, cell, asker, timeout)
-        question.tell_future(_Relay(self._worker, number), None)
+        question.tell_future(_Relay(self._worker, number, place), None)
+        if place is not None:
+            place.asking[number] = question
         try:
             cell.post(message, question, Lane(lane))
         except Exception as exc:
@@ -165,6 +175,9 @@ class Service:
         """Something that the system does."""
         if name == "now":
             return self._loop.now()
+        if name == "shutdown":
+            self._system._request_shutdown(*args, None)
+            return None
         value = getattr(self._system, name)
         return value(*args, **kwargs) if callable(value) else value
 
@@ -225,12 +238,18 @@ _SLOW: dict[str, Callable[..., Any]] = {
 class _Relay:
     """Tells a worker how a question of its guest has ended: a future, as far as a question needs one."""
 
-    __slots__ = ("_is_done", "_number", "_worker")
+    __slots__ = ("_is_done", "_number", "_place", "_worker")
 
-    def __init__(self, worker: Worker, number: int) -> None:
+    def __init__(self, worker: Worker, number: int, place: ProcessPlace | None) -> None:
         self._worker = worker
         self._number = number
+        self._place = place
         self._is_done = False
+
+    def _end(self) -> None:
+        self._is_done = True
+        if self._place is not None:
+            self._place.asking.pop(self._number, None)
 
     def done(self) -> bool:
         """Whether it has been told."""
@@ -242,10 +261,10 @@ class _Relay:
 
     def set_result(self, value: object) -> None:
         """It has been answered."""
-        self._is_done = True
+        self._end()
         self._worker.answer(self._number, True, value)
 
     def set_exception(self, error: BaseException) -> None:
         """It has not, and this is why."""
-        self._is_done = True
+        self._end()
         self._worker.answer(self._number, False, Failure.of(error))

@@ -27,11 +27,11 @@ class RefElsewhere(ActorRef[Any, Any]):
 
     __slots__ = ()
 
-    def _ask_home(self, what: str, *args: Any, **kwargs: Any) -> Any:
+    def _ask_home(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
         house: Guesthouse = self._cell.loop.host
         return house.link.request(house.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
 
-    def _await_home(self, what: str, *args: Any, **kwargs: Any) -> Any:
+    def _await_home(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
         house: Guesthouse = self._cell.loop.host
         return house.link.begin(house.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
 
@@ -103,10 +103,14 @@ class SystemElsewhere:
             return lambda *args, **kwargs: self._request(name, *args, **kwargs)
         if name in ("phase", "token"):
             return self._request(name)
-        known = ", ".join(("name", "phase", *sorted(_OF_SYSTEM)))
+        known = ", ".join(("name", "phase", "shutdown", *sorted(_OF_SYSTEM)))
         raise AttributeError(f"{name} of a system cannot be used from another process; there are: {known}")
 
-    def _request(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    async def shutdown(self, timeout: float = 30.0) -> None:
+        """Ask for the shutdown, and go on: it waits for the handler that asks for it."""
+        self._request("shutdown", timeout)
+
+    def _request(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return self._house.link.request(self._house.number_in_hand(), f"system.{name}", *args, **kwargs)
 
 
@@ -213,7 +217,7 @@ class GuestContext(Context):
 
     __slots__ = ()
 
-    def request(self, what: str, *args: Any, **kwargs: Any) -> Any:
+    def request(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
         """Have home do something for this actor."""
         guest: Guest = self.extra().place
         house: Guesthouse = self.cell.loop.host
