@@ -645,7 +645,7 @@ class NotSendable(GreenroomError, TypeError):
         import pickle
 
         try:
-            pickle.dumps(self.message)
+            pickle.loads(pickle.dumps(self.message))
         except Exception:  # it stays where it is, wherever the error goes
             return _rebuild, (type(self), self.args, {**self.__dict__, "message": None})
         return super().__reduce__()

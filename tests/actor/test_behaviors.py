@@ -203,10 +203,10 @@ def test_a_word_is_still_itself_when_it_was_copied_or_pickled(word: str) -> None
     "behavior",
     [
         Behaviors.failed(ValueError("oops")),
-        Behaviors.receive(print, on_signal=repr),
-        Behaviors.setup(len),
-        Behaviors.with_stash(5, len),
-        Behaviors.with_timers(len),
+        Behaviors.receive(print, on_signal=print),
+        Behaviors.setup(Behaviors.receive),  # type: ignore[arg-type]
+        Behaviors.with_stash(5, Behaviors.receive),  # type: ignore[arg-type]
+        Behaviors.with_timers(Behaviors.receive),  # type: ignore[arg-type]
         Behaviors.supervise(Behaviors.receive(print), Supervision(max_restarts=7)),
     ],
     ids=repr,

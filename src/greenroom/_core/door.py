@@ -198,6 +198,9 @@ class Door(Admission):
         self.bury(cell, message, sender, why)
 
     def _turn_away_keyless(self, cell: Cell, message: object, sender: object, exc: BaseException) -> None:
+        if cell.alert & GUARDED and isinstance(exc, Exception):
+            self._turn_away(cell, message, sender, f"it cannot be sent: {in_words(exc)}")
+            return
         if cell.priority is None or cell.closed:
             raise exc  # no key was asked: somebody who was told of something raised
         self._turn_away(cell, message, sender, f"its priority cannot be told: {in_words(exc)}")
@@ -253,9 +256,16 @@ class Door(Admission):
         try:
             target.post(message, sender, _DATA)
         except MailboxFull:  # which its own door has counted as rejected; nobody is there to be told
-            if isinstance(sender, Slip):
-                sender.discard("mailbox full")
-            self.host.dead_letter(target, message, sender, "mailbox full")
+            self._give_up_redirected(target, message, sender, "mailbox full")
+        except Exception as exc:
+            if not target.alert & GUARDED:
+                raise
+            self._give_up_redirected(target, message, sender, f"it cannot be sent: {in_words(exc)}")
+
+    def _give_up_redirected(self, target: Cell, message: object, sender: object, why: str) -> None:
+        if isinstance(sender, Slip):
+            sender.discard(why)
+        self.host.dead_letter(target, message, sender, why)
 
     def count_stashed(self, cell: Cell, change: int) -> None:
         """Messages were put aside, or taken back."""

@@ -180,7 +180,8 @@ class Work(Wait):
     # -- at home
 
     def __await__(self) -> Generator[Any, None, Any]:
-        yield self
+        if not self._cut:  # else it is over before anybody waited for it
+            yield self
         error, self._error = self._error, None
         if error is not None:
             try:

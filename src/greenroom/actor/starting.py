@@ -64,7 +64,14 @@ def _stand_in(body: Body, actor_class: Any, supervision: Any) -> None:
         play(body, Part(HANDLE, body, SIGNAL))
     else:
         body.cell.handler = HANDLE
-        body.cell.subject = Actor.__new__(actor_class)
+        body.cell.subject = Actor.__new__(_harmless(actor_class))
+
+
+def _harmless(actor_class: Any) -> Any:
+    """A class whose instances can stand for an actor's: a finalizer would find nothing of what it is for."""
+    if not hasattr(actor_class, "__del__"):
+        return actor_class
+    return type(actor_class.__name__, (actor_class,), {"__del__": lambda self: None})
 
 
 def _take_up(body: Body, standing: Any) -> Procedure:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from greenroom.errors import BadArgument, FailedElsewhere, FrameTooLarge, NotSendable, WireError, in_words
 from greenroom.wire.failures import is_portable
 
-__all__ = ["Codec", "Parts", "register", "registered_names", "require_sendable"]
+__all__ = ["Codec", "Packed", "Parts", "pack", "register", "registered_names", "require_sendable", "unpacked"]
 
 T = TypeVar("T", bound=type)
 
@@ -32,7 +32,8 @@ Parts = list[Any]
 _PICKLED = b"P"
 _PACKED = b"M"
 _PROTOCOL = 5
-_MARGIN = 1024
+_PLAIN = frozenset((int, float, bool, type(None)))
+_MARGIN = 4096
 """Bytes of a frame that are not its messages."""
 
 _registered: dict[str, type] = {}
@@ -41,6 +42,8 @@ _registered: dict[str, type] = {}
 def register(message_type: T) -> T:
     """Let messages of a type be written by msgspec: a `msgspec.Struct`, a dataclass, a NamedTuple. For use as a
     decorator, in a module that both sides import. Without msgspec it changes nothing.
+
+    What is read is what the annotations say: of a field that is `Any`, a tuple arrives as a list.
     """
     if not isinstance(message_type, type):
         raise BadArgument(f"register() takes a class, not {message_type!r}")
@@ -50,7 +53,16 @@ def register(message_type: T) -> T:
 
 def registered_names() -> list[str]:
     """The types that this process can read, by name; to be told to the other side. None without msgspec."""
-    return list(_registered) if _msgspec() is not None else []
+    return [name for name, known in _registered.items() if _can_read(known)] if _msgspec() is not None else []
+
+
+def _can_read(message_type: type) -> bool:
+    """Whether msgspec knows what to make of its annotations: some are there for type checkers alone."""
+    try:
+        _msgspec().msgpack.Decoder(message_type)
+    except Exception:
+        return False
+    return True
 
 
 def _name_of(message_type: type) -> str:
@@ -95,17 +107,14 @@ class Codec:
         return [_PICKLED, first, *(buffer.raw() for buffer in beside)]
 
     def encode_leniently(self, batch: list[Any]) -> Parts:
-        """The same for what we send ourselves: an exception that cannot be pickled travels as what it says."""
+        """The same for what we send ourselves: an exception in it that cannot travel does so as what it says."""
+        written = io.BytesIO()
+        beside: list[pickle.PickleBuffer] = []
         try:
-            return self.encode(batch)
-        except NotSendable:
-            written = io.BytesIO()
-            beside: list[pickle.PickleBuffer] = []
-            try:
-                _Lenient(written, _PROTOCOL, buffer_callback=beside.append).dump(batch)
-            except Exception:
-                raise _blame(batch) from None
-            return [_PICKLED, written.getvalue(), *(buffer.raw() for buffer in beside)]
+            _Lenient(written, _PROTOCOL, buffer_callback=beside.append).dump(batch)
+        except Exception:
+            raise _blame(batch) from None
+        return [_PICKLED, written.getvalue(), *(buffer.raw() for buffer in beside)]
 
     def decode(self, parts: Sequence[Any]) -> list[Any]:
         """The messages that were encoded. Only for what a peer sent that has proved who it is."""
@@ -145,6 +154,28 @@ class Codec:
         return decoder
 
 
+class Packed:
+    """A message that is pickled by itself, so that one that cannot be read costs no other."""
+
+    __slots__ = ("_beside", "_written")
+
+    def __init__(self, written: bytes, beside: Sequence[Any] = ()) -> None:
+        self._written = written
+        self._beside = beside
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Packed, (self._written, [pickle.PickleBuffer(part) for part in self._beside])
+
+    def unpack(self) -> Any:
+        """The message. Only for what a peer sent that has proved who it is."""
+        return pickle.loads(self._written, buffers=self._beside)
+
+
+def unpacked(value: Any) -> Any:
+    """What `pack` was given."""
+    return value.unpack() if type(value) is Packed else value
+
+
 def require_sendable(message: Any, limit: int) -> None:
     """Raise unless `message` can be sent to a process that has the same modules: `NotSendable`, `FrameTooLarge`.
 
@@ -154,20 +185,35 @@ def require_sendable(message: Any, limit: int) -> None:
         ...
     greenroom.errors.NotSendable: ...: define it at the top of a module, where another process can find it
     """
+    pack(message, limit)
+
+
+def pack(message: Any, limit: int) -> Any:
+    """The message as it is sent with others: by itself if it is plain, else pickled. Refuses what cannot be sent."""
     kind = type(message)
+    if kind in _PLAIN:
+        return message
     if kind is str or kind is bytes:
         size = len(message) if kind is bytes or len(message) * 4 <= limit else len(message.encode())
-    else:
-        beside: list[pickle.PickleBuffer] = []
-        try:
-            written = pickle.dumps(message, _PROTOCOL, buffer_callback=beside.append)
-        except Exception:
-            raise _blame([message]) from None
-        if b"__main__" in written:
-            _require_importable(message)
-        size = len(written) + sum(buffer.raw().nbytes for buffer in beside)
+        _require_room(size, limit)
+        return message
+    beside: list[pickle.PickleBuffer] = []
+    try:
+        written = pickle.dumps(message, _PROTOCOL, buffer_callback=beside.append)
+    except Exception:
+        raise _blame([message]) from None
+    if b"__main__" in written:
+        _require_importable(message)
+    if isinstance(message, BaseException) and not is_portable(message):
+        raise NotSendable(message, "it can be pickled, but not be made again: its `__init__` wants other arguments")
+    views = [buffer.raw() for buffer in beside]
+    _require_room(len(written) + sum(view.nbytes for view in views), limit)
+    return Packed(written, views)
+
+
+def _require_room(size: int, limit: int) -> None:
     if size > limit - _MARGIN:
-        raise FrameTooLarge(size, limit)
+        raise FrameTooLarge(size, limit - _MARGIN)
 
 
 class _Lenient(pickle.Pickler):

@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import os
 import signal
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -112,6 +113,8 @@ class Clerk(Actor[Any, Any]):
                 reply_to.tell(("sold", item))
             case ("ask", ref, question):
                 return await ref.ask(question)
+            case ("ask", ref, question, timeout):
+                return await ref.ask(question, timeout=timeout)
             case ("tell", ref, *words):
                 for word in words:
                     ref.tell(word)
@@ -255,6 +258,75 @@ class Relay(Actor[Any, Any]):
             atexit.register((self.to / "left").touch)
         else:
             self.to.tell(message)
+
+
+class Fragile(Actor[int, Any]):
+    """Tells a witness what it handles, and fails on each so-manieth."""
+
+    def __init__(self, witness: ActorRef[Any, Any], every: int) -> None:
+        self.witness = witness
+        self.every = every
+
+    def receive(self, message: int) -> None:
+        if message % (self.every + 1) == self.every:
+            raise ValueError("on purpose")
+        self.witness.tell((message, os.getpid()))
+
+
+class Picky(Exception):
+    """Can be pickled, and not be made again."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+class Troubled(Actor[Any, Any]):
+    """Does what is hard on those who carry it out."""
+
+    def __init__(self, *anything: Any) -> None:
+        self.seen: list[Any] = []
+
+    def receive(self, message: Any) -> Any:
+        ctx = self.ctx
+        match message:
+            case "seen":
+                return self.seen
+            case "pid":
+                return os.getpid()
+            case ("tell", ref, what):
+                ref.tell({"picky": Picky(1, 2), "unreadable": Unreadable(), "picky inside": [Picky(1, 2)]}[what])
+            case ("reply", "unreadable"):
+                return Unreadable()
+            case ("reply", "picky"):
+                return Picky(1, 2)
+            case "log":
+                ctx.log.warning("odd", extra={"odd": Picky(1, 2)})
+            case ("raise", size):
+                raise ValueError("x" * size)
+            case "stash and raise":
+                ctx.stash()
+                raise ValueError("on purpose")
+            case ("ask in a thread", ref):
+                answers: list[Any] = []
+                thread = threading.Thread(target=lambda: answers.append(ref.ask_sync("pid")))
+                thread.start()
+                ctx.pipe_to_self(asyncio.to_thread(thread.join), lambda _: ("asked", answers[0]))
+            case ("watch", ref):
+                ctx.watch(ref)
+            case _:
+                self.seen.append(message)
+        return None
+
+    def inspect(self, *items: str) -> dict[str, Any]:
+        if "die" in items:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {}
+
+    def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+        self.seen.append(type(cause).__name__)
+
+    def __del__(self) -> None:
+        self.seen.clear()
 
 
 class BadStart(Actor[Any, Any]):

@@ -243,7 +243,7 @@ async def test_it_can_monitor_link_and_trap() -> None:
         told = await ref.ask("told")
         assert {type(one) for one in told} == {Down, Exit, str}
         down = next(one for one in told if isinstance(one, Down))
-        assert (down.monitor if hasattr(down, "monitor") else down.mref) == mref
+        assert down.mref == mref
         assert "gone" in told
 
 

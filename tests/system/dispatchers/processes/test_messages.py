@@ -12,6 +12,7 @@ from greenroom import (
     Actor,
     ActorSystem,
     ActorTerminated,
+    AskDeadlock,
     AskTimeout,
     Lane,
     MailboxConfig,
@@ -284,7 +285,17 @@ async def test_an_ask_that_is_not_answered_in_time_fails_on_both_sides() -> None
         with pytest.raises(AskTimeout):
             await ref.ask("put aside", timeout=0.05)
         with pytest.raises(AskTimeout):
-            await clerk.ask(("ask", clerk, "myself"), timeout=0.2)
+            await clerk.ask(("ask", ref, "put aside", 0.05))
+
+
+async def test_guests_that_wait_for_themselves_or_one_another_are_told_so() -> None:
+    async with ActorSystem(config=ONE) as system:
+        one, two = (system.spawn(Clerk, dispatcher="process") for _ in range(2))
+        with pytest.raises(AskDeadlock):
+            await one.ask(("ask", one, "myself", None), timeout=None)
+        with pytest.raises(AskDeadlock):
+            await one.ask(("ask", two, ("ask", one, "back", None), None), timeout=None)
+        assert await one.ask(("ask", two, "fine", None)) is None
 
 
 async def test_numpy_arrays_and_large_bytes_arrive_whole() -> None:

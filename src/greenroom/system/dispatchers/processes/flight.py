@@ -136,7 +136,7 @@ class Flight(Work):
     def _give_back(self, message: object, sender: object, exc: Exception) -> None:
         """A message could be sent when it was let in, and cannot now: somebody has changed it."""
         if self.sent == self.first:
-            told = "a message to %s has been changed since it was sent, and cannot be brought there: %s"
+            told = "a message to %s cannot be brought there after all: %s"
             _log.error(told, self.cell.name(), in_words(exc), extra=self.cell.loop.host.log_fields(self.cell))
             if isinstance(sender, Question):
                 sender.refuse(exc)
@@ -156,21 +156,19 @@ class Flight(Work):
         self._place.window.done(news.done)
         if news.returned is not None and news.returned < self.sent:
             self._take_back(news.returned)
-            if self.sent == self.first:
+            if self.sent == self.first and news.failure is None:
                 self._put_back()
                 return
         if news.failure is None and not news.waits:
             self._send_more()
-        is_last = news.failure is None and self.sent == news.done
+        is_last = self.sent == news.done
         self._account_for(news.done - self.first - (1 if is_last else 0), news.asides)
         self._note_deferred(news.done)
         if self.cell.alert & ROOM:
             self.cell.loop.door.fill_up(self.cell)
-        if news.failure is not None:
-            self._end(error=news.failure)
-        elif is_last:
+        if is_last or news.failure is not None:
             last = news.asides[-1] if news.asides else (-1, 0)
-            self._end(aside=last[1] if last[0] == news.done - 1 else 0)
+            self._end(last[1] if is_last and last[0] == news.done - 1 else 0, news.failure)
 
     def _take_back(self, number: int) -> None:
         """What was sent from `number` on has not been begun, and will not be."""
@@ -259,16 +257,16 @@ class Flight(Work):
         self._end(error=error)
 
     def unreadable(self, number: int, count: int, error: BaseException) -> None:
-        """The worker cannot read a frame. If there is one message in it, it is that one."""
-        if number != self.sent - count:
-            return  # it came after something that was returned, and is sent again
+        """The worker cannot read a frame, and has not taken in what came after it. If there is one message in it, it
+        is that one; else they are sent again one by one.
+        """
         self._take_back(number)
+        self._place.window.shrink()
+        if number > self.first:
+            return  # when those before it are done, it is the first
         if count > 1:
-            self._place.window.shrink()
-            if number == self.first:
-                self.depart()
-            return
-        if number == self.first:
+            self._put_back()
+        else:
             told = "%s cannot be brought a message, which its process cannot read: %s"
             fields = self.cell.loop.host.log_fields(self.cell)
             _log.error(told, self.cell.name(), in_words(error), extra=fields)
@@ -282,7 +280,8 @@ class Flight(Work):
         """Something has come that goes before what was not begun."""
         if not self._hurries and not self.cell.is_foreign():
             self._hurries = True
-            self._place.hurry()
+            if self.sent - self.first > 1:
+                self._place.hurry(self.first + 1)
 
     def withdraw(self) -> None:
         """An order has come."""

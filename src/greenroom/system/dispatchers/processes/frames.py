@@ -36,6 +36,8 @@ class Progress(NamedTuple):
     """Those among them that were not simply handled: number, and UNHANDLED or STASHED."""
     returned: int | None
     """What was sent from this number on was not begun, and will not be: it is home's again."""
+    epoch: int
+    """How many times it has sent something back: what is sent in the belief of an earlier one is not taken in."""
     waits: bool
     """Whether nothing further is to be sent before this message is done: the guest has something to say first."""
     failure: Any

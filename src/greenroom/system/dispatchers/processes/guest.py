@@ -10,6 +10,7 @@ from collections.abc import Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
+from greenroom._core.kinds import STASHED as PUT_ASIDE
 from greenroom._core.verdict import Verdict
 from greenroom.actor.ask import Question
 from greenroom.actor.behaviors import Behavior, Behaviors
@@ -33,7 +34,9 @@ class Guest:
         "_asides",
         "_awaited",
         "_base",
+        "_epoch",
         "_expected",
+        "_failures",
         "_house",
         "_others",
         "_reported",
@@ -52,11 +55,15 @@ class Guest:
         self._base = base
         self._expected = base
         self._reported = base
+        # How many times it has sent something back.
+        self._epoch = 0
         # How many were not simply handled; and those of them that home does not know of yet.
         self._others = 0
         self._asides: list[tuple[int, int]] = []
         # How many it has put aside.
         self.stashed = 0
+        # How many messages it has failed on.
+        self._failures = 0
         self._supervision: Any = None
         # The task whose end is waited for.
         self._awaited: Any = None
@@ -68,10 +75,12 @@ class Guest:
         """The number of the first message that is not done."""
         return int(self._base + self.cell.handled + self._others)
 
+    def wants(self, epoch: int) -> bool:
+        """Whether to take in what was sent then; else home does not know yet that it has them still."""
+        return epoch == self._epoch
+
     def take_in(self, number: int, lane: int, messages: list[Any], senders: Any) -> None:
         """Messages have come."""
-        if number != self._expected:
-            return  # sent before home knew that what came before was returned: it sends them again
         if not isinstance(senders, list):
             senders = [senders] * len(messages)
         else:
@@ -97,13 +106,17 @@ class Guest:
     def report(self, failure: BaseException | None = None, returned: int | None = None, waits: bool = False) -> None:
         """Tell home how far it is, if that is news."""
         done = self.done()
-        if done != self._reported or self._asides or failure is not None or returned is not None or waits:
-            asides, self._asides = self._asides, []
+        asides = self._asides
+        if self._has_put_aside():
+            done -= 1  # the message is still in hand
+            asides = [aside for aside in asides if aside[0] < done]
+        if done != self._reported or asides or failure is not None or returned is not None or waits:
+            self._asides = [aside for aside in self._asides if aside[0] >= done]
             self._reported = done
-            news = Progress(done, asides, returned, waits, _packed(failure))
+            news = Progress(done, asides, returned, self._epoch, waits, self._house.link.failure(failure))
             self._house.link.post("progress", self.number, news)
         if self._has_new_supervision():
-            self._house.link.post("supervise", self.number, self._supervision)
+            self._house.link.post("supervise", self.number, *self._house.link.outcome(True, self._supervision))
 
     def _has_new_supervision(self) -> bool:
         """Whether it has become something that says itself what becomes of it when it fails."""
@@ -114,6 +127,12 @@ class Guest:
         self._supervision = own
         return True
 
+    def _has_put_aside(self) -> bool:
+        """Whether the message in hand is one that has been put aside."""
+        task, visits = self.cell.task, self._house.loop.visits
+        hand = visits if visits.hand is self.cell else task
+        return hand is not None and hand.kind == PUT_ASIDE
+
     def look(self) -> bool:
         """Report; whether there is more to come without a message from home."""
         self.report()
@@ -122,6 +141,7 @@ class Guest:
             if task is not self._awaited:
                 self._awaited = task
                 task.add_done_callback(self._wake)
+            self._house.note_question(self, task._waiter)
             return False
         return self.cell.waiting() or self._house.loop.visits.hand is self.cell
 
@@ -132,14 +152,28 @@ class Guest:
             self._house.active[self] = None
             self._house.look_soon()
 
-    def return_the_rest(self, waits: bool = False, failure: BaseException | None = None) -> None:
-        """What has not been begun is home's again."""
+    def hurry(self, number: int) -> None:
+        """Something has come that goes before what was not begun, from this number on: that is home's again."""
         waiting = self.cell.queued()
+        kept = max(0, number - (self._expected - waiting))
+        if waiting > kept:  # else it comes too late: home is done with the messages that it means
+            messages, senders = self.cell.peek(0, kept)
+            self._drop_all()
+            self.cell.take_in(messages, senders)
+            self._expected -= waiting - kept
+            self._epoch += 1
+            self.report(returned=self._expected)
+
+    def _drop_all(self) -> None:
         while self.cell.waiting():
             self.cell.loop.door.take_next(self.cell)
-        self._expected -= waiting
-        # Only if there is some: home may be done with the messages that it meant, and have sent others.
-        self.report(failure, self._expected if waiting else None, waits)
+
+    def return_the_rest(self, waits: bool = False, failure: BaseException | None = None) -> None:
+        """What has not been begun is home's again."""
+        self._expected -= self.cell.queued()
+        self._drop_all()
+        self._epoch += 1
+        self.report(failure, self._expected, waits)
 
     # -- what becomes of a message
 
@@ -170,9 +204,19 @@ class Guest:
         sender = self._house.loop.visits.sender
         if isinstance(sender, Question):
             sender.replied = True  # what the asker hears depends on that decision too
+        tally = self.cell.tally
+        failures = 0 if tally is None else tally.failed
+        # One that was put aside first is not what failed: it waits to be handled again.
+        was_message, self._failures = failures > self._failures, failures
         self.return_the_rest(failure=cause)
-        self._others += 1
-        self._reported = self.done()
+        if was_message:
+            self._others += 1
+            self._reported = self.done()
+
+    def cannot_read(self, number: int, count: int, error: BaseException) -> None:
+        """Messages have come that cannot be unpickled: nothing that was sent after them is taken in either."""
+        self._epoch += 1
+        self._house.link.post("unreadable", self.number, number, count, self._epoch, self._house.link.failure(error))
 
     def stop(self) -> None:
         """It is to stop, after the message in hand."""
@@ -181,7 +225,7 @@ class Guest:
 
     def replied(self, number: int, ok: bool, value: Any) -> None:
         """A question has been answered."""
-        self._house.link.post("reply", self.number, number, ok, value)
+        self._house.link.post("reply", self.number, number, *self._house.link.outcome(ok, value))
 
     # -- calls
 
@@ -230,7 +274,7 @@ class Guest:
             result = self._absorb(result)
         elif name not in _ANSWERS:
             result = None
-        self._house.link.post("called", self.number, call, True, result)
+        self._house.link.post("called", self.number, call, *self._house.link.outcome(True, result))
 
     def _absorb(self, verdict: Any) -> Any:
         """Become what a hook has returned; what is left of it for home to do."""
@@ -242,15 +286,11 @@ class Guest:
 
     def call_failed(self, call: int, cause: BaseException) -> None:
         """A call has raised."""
-        self._house.link.post("called", self.number, call, False, Failure.of(cause))
+        self._house.link.post("called", self.number, call, *self._house.link.outcome(False, Failure.of(cause)))
 
 
 _ANSWERS = ("make", "snapshot", "inspect")
 """Calls whose result somebody wants, whatever it is."""
-
-
-def _packed(failure: BaseException | None) -> Failure | None:
-    return None if failure is None else Failure.of(failure)
 
 
 class Doing:

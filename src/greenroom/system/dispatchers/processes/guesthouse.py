@@ -13,7 +13,7 @@ from greenroom._core.alerts import GUARDED
 from greenroom._core.cell import Cell
 from greenroom._core.host import Host
 from greenroom._core.slip import Slip
-from greenroom.actor.address import direct
+from greenroom.actor.address import Address, direct
 from greenroom.actor.ask import Question
 from greenroom.actor.behaviors import Behaviors
 from greenroom.actor.body import move_in
@@ -26,7 +26,6 @@ from greenroom.system.dispatchers.processes.link import Link
 from greenroom.system.dispatchers.processes.standins import GuestContext, RefElsewhere, SystemElsewhere
 from greenroom.wire.address import ActorAddress
 from greenroom.wire.codec import registered_names
-from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
     from greenroom._core.loop import Loop
@@ -53,6 +52,8 @@ class Guesthouse(Host):
         self._refs: WeakValueDictionary[tuple[str, int, str], RefElsewhere] = WeakValueDictionary()
         # What system this is a worker of, by its token; known from the first guest on.
         self.is_manual = False
+        # Questions of guests that have no answer, by the numbers that home knows them by.
+        self._asked: dict[Question, int] = {}
 
     def serve(self, loop: Loop, link: Link) -> None:
         """Be the host of `loop`, and home's ear."""
@@ -104,7 +105,7 @@ class Guesthouse(Host):
         elif word == "call":
             self._call(guest, rest, parts)
         elif word == "hurry":
-            guest.return_the_rest()
+            guest.hurry(rest[0])
         elif word == "cancel":
             if guest.cell.task is not None:
                 guest.cell.task.cancel()
@@ -116,7 +117,7 @@ class Guesthouse(Host):
         try:
             ((ref, made, env, names),) = self.link.codec.decode(parts)
         except Exception as exc:
-            self.link.post("called", number, call, False, Failure.of(exc))
+            self.link.post("called", number, call, False, self.link.failure(exc))
             return
         self.link.codec.peer_knows(names)
         self.link.post("hello", registered_names())  # what was just imported may have brought more
@@ -134,11 +135,13 @@ class Guesthouse(Host):
         cell.order(Doing(guest, call, "make", lambda: guest.make, (spec,)))
 
     def _take_in(self, guest: Guest, rest: list[Any], parts: list[Any]) -> None:
-        number, lane, count, senders = rest
+        number, epoch, lane, count, senders = rest
+        if not guest.wants(epoch):
+            return
         try:
             messages = self.link.codec.decode(parts)
         except Exception as exc:
-            self.link.post("unreadable", guest.number, number, count, exc)
+            guest.cannot_read(number, count, exc)
             return
         guest.take_in(number, lane, messages, senders)
 
@@ -202,20 +205,21 @@ class Guesthouse(Host):
 
     def intercept(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         """A message to an actor that is elsewhere leaves at once."""
-        self.link.require_sendable(message)
         self.forward(cell, message, sender, int(lane))
         return True
 
     def examine(self, cell: Cell, message: object) -> None:
         """The same from another thread: it leaves in its turn."""
-        self.link.require_sendable(message)
+        self.link.pack(message)
 
     def forward(self, cell: Cell, message: object, sender: Any, lane: int) -> None:
         """Send a message home, to be sent on."""
+        given = self.link.pack(message)
         if isinstance(sender, Question):
             question = sender
 
             def told(ok: bool, value: Any) -> None:
+                self._asked.pop(question, None)
                 if ok:
                     question.answer(value)
                 else:
@@ -223,10 +227,18 @@ class Guesthouse(Host):
 
             asker = None if question.asker is None else self._by_cell.get(question.asker)
             number = 0 if asker is None else asker.number
-            self.link.ask(told, "ask", number, cell.ref, message, question.shown_sender(), lane, question.timeout)
+            shown = _address(question.shown_sender())
+            entry = (number, cell.body, given, shown, lane, question.timeout)
+            self._asked[question] = self.link.ask(told, "ask", *entry)
         else:
             shown = sender.shown_sender() if isinstance(sender, Slip) else sender
-            self.link.post("tell", cell.ref, message, shown, lane)
+            self.link.post("tell", cell.body, given, _address(shown), lane)
+
+    def note_question(self, guest: Guest, waiter: Any) -> None:
+        """A guest's handler waits for something: if it is an answer, home should know, for it may wait for itself."""
+        number = self._asked.get(waiter) if isinstance(waiter, Question) else None
+        if number is not None:
+            self.link.post("awaits", guest.number, number)
 
     def verdict(self, cell: Cell, verdict: Any) -> None:
         """A handler returned a behavior."""
@@ -262,11 +274,18 @@ class Guesthouse(Host):
 
     def late_reply(self, cell: Cell, value: object, asker: object) -> None:
         """An actor answered when nobody waited any more."""
-        self.link.post_from_outside("late", cell.shown(), value, asker)
+        self.link.post_from_outside("late", _address(cell.shown()), self._shown(value), _address(asker))
 
     def publish(self, message: object, sender: object, recipient: object, why: str) -> None:
         """Something is a dead letter."""
-        self.link.post_from_outside("letter", message, sender, recipient, why)
+        self.link.post_from_outside("letter", self._shown(message), _address(sender), _address(recipient), why)
+
+    def _shown(self, message: object) -> Any:
+        """A message, or what can be said of it."""
+        try:
+            return self.link.pack(message)
+        except Exception:
+            return repr(message)[:1000]
 
     def dead_letter(self, cell: Cell, message: object, sender: Any, why: str) -> None:
         """A message can never be handled. Those to guests are home's."""
@@ -283,3 +302,9 @@ def _leave(house: Guesthouse, message: object) -> None:
     """The handler of a stand-in: for messages that other threads have sent."""
     visits = house.loop.visits
     house.forward(visits.hand, message, visits.sender, visits.lane)
+    visits.let_sender_go()  # the answer comes from home
+
+
+def _address(ref: Any) -> Any:
+    """Where a ref is to be found; one that is none is sent as nobody."""
+    return ref._cell.loop.host.address_of(ref) if isinstance(ref, Address) else None

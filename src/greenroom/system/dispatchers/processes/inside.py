@@ -20,11 +20,10 @@ from typing import Any
 from greenroom._core.loop import Loop
 from greenroom._core.poller import Poller
 from greenroom.actor.registry import find_elsewhere
-from greenroom.errors import NotSendable
 from greenroom.system.dispatchers.processes.guesthouse import Guesthouse
 from greenroom.system.dispatchers.processes.link import Link
 from greenroom.system.system import loop_factory
-from greenroom.wire.codec import registered_names, require_sendable
+from greenroom.wire.codec import registered_names
 
 __all__ = ["main"]
 
@@ -35,6 +34,7 @@ _LOOK_AROUND = 1.0
 def main(config: dict[str, Any]) -> None:
     """Serve home, until it is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it was kept from us while we could not say this
     parent = os.getppid()
     for watch, arguments in ((_watch_input, ()), (_watch_parent, (parent,))):
         threading.Thread(target=watch, args=arguments, daemon=True).start()
@@ -98,7 +98,7 @@ class _Forwarder(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record home, with its text made here."""
         try:
-            self._link.post_from_outside("log", self._portable(record))
+            self._link.post_from_outside("log", self._link.pack(self._portable(record)))
         except Exception:
             self.handleError(record)
 
@@ -109,8 +109,4 @@ class _Forwarder(logging.Handler):
         if record.exc_info:
             fields["exc_text"] = logging.Formatter().formatException(record.exc_info)
         fields["exc_info"] = None
-        try:
-            require_sendable(fields, self._link.limit)
-        except NotSendable:
-            fields = {key: value for key, value in fields.items() if isinstance(value, str | int | float | type(None))}
-        return fields
+        return {key: value for key, value in fields.items() if isinstance(value, str | int | float | type(None))}

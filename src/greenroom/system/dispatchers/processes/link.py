@@ -11,28 +11,32 @@ meanwhile; the loop's thread takes the lock before it leaves either.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from _thread import get_ident
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from itertools import count
 from time import monotonic, sleep
 from typing import Any
 
 from greenroom._core.kinds import ATOMS
-from greenroom.errors import FrameTooLarge, LoopBusy, NotSendable, WorkerLost
+from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WorkerLost, in_words
 from greenroom.system.dispatchers.processes.frames import MAIL
-from greenroom.wire.codec import Codec, require_sendable
+from greenroom.wire.codec import Codec, pack
 from greenroom.wire.failures import Failure
 from greenroom.wire.streams import Stream
 from greenroom.wire.transport import Connection, Side
 
 __all__ = ["Link"]
 
+_log = logging.getLogger("greenroom")
+
 _MANY = 1024
 """Entries that are sent without waiting for the end of the tick."""
 _BUSY = 0.005
 """Seconds after which a tick that goes on has its mail sent."""
+_LONG = 10_000
+"""Characters of what an exception says that is too long to be sent."""
 _PATIENCE = 30.0
 """Seconds that home has to answer."""
 
@@ -143,57 +147,53 @@ class Link:
 
     def _send(self, mail: list[tuple[Any, ...]]) -> None:
         try:
-            self._connection.send(MAIL, self.codec.encode_leniently(mail))
+            self._connection.send(MAIL, self.codec.encode(mail))
+        except FrameTooLarge as exc:
+            if len(mail) == 1:
+                _log.error("something cannot be sent home: %s", exc)  # what is in it has been measured, so it is a name
+                return
+            middle = len(mail) // 2
+            self._send(mail[:middle])
+            self._send(mail[middle:])
+
+    def pack(self, message: object) -> Any:
+        """The message as it is sent home; raise what its sender should hear, if it cannot be."""
+        return message if type(message) in ATOMS else pack(message, self.limit)
+
+    def outcome(self, ok: bool, value: object) -> tuple[bool, Any]:
+        """How something went, as it is sent home: what cannot be sent is a failure."""
+        try:
+            return ok, self.pack(value)
         except (NotSendable, FrameTooLarge) as exc:
-            if len(mail) > 1:
-                middle = len(mail) // 2
-                self._send(mail[:middle])
-                self._send(mail[middle:])
-            else:
-                self._send_instead(mail[0], exc)
+            return False, self.failure(exc if ok else value.exc)  # type: ignore[attr-defined]
 
-    def _send_instead(self, entry: tuple[Any, ...], error: Exception) -> None:
-        """Something cannot be sent after all: whoever waits for it must not wait for ever."""
-        word = entry[0]
-        if word in ("called", "reply"):
-            _, guest, number, _, value = entry
-            with suppress(FrameTooLarge):
-                try:
-                    require_sendable(value, self.limit)
-                except NotSendable as exc:
-                    error = exc  # which names the value, and not the entry that it stands in
-            self._connection.send(MAIL, self.codec.encode([(word, guest, number, False, Failure.of(error))]))
-        elif word in ("ask", "request"):
-            told = self._waiting.pop(entry[1], None)
-            if told is not None:
-                told(False, Failure.of(error))
-        elif word == "tell":
-            text = f"cannot be sent: {error}"
-            letter = ("letter", repr(entry[2])[:200], entry[3], entry[1], text)
-            self._connection.send(MAIL, self.codec.encode([letter]))
-
-    def require_sendable(self, message: object) -> None:
-        """Raise unless home could read it."""
-        if type(message) not in ATOMS:
-            require_sendable(message, self.limit)
+    def failure(self, error: BaseException | None) -> Any:
+        """An exception, as it is sent home; the beginning of it, if it is too long."""
+        if error is None:
+            return None
+        try:
+            return self.pack(Failure.of(error))
+        except (NotSendable, FrameTooLarge):
+            return pack(Failure.of(FailedElsewhere(type(error).__qualname__, in_words(error)[:_LONG])), self.limit)
 
     # -- questions
 
-    def ask(self, told: Callable[[bool, Any], object], *entry: Any) -> None:
-        """Send something that home answers, in its own time."""
+    def ask(self, told: Callable[[bool, Any], object], *entry: Any) -> int:
+        """Send something that home answers, in its own time; the number it has."""
         number = next(self._numbers)
         word, *rest = entry
         self._waiting[number] = told
         self.post(word, number, *rest)
+        return number
 
     def request(self, guest: int, what: str, /, *args: Any, **kwargs: Any) -> Any:
         """Have home do something, and wait for it. From any thread."""
-        self.require_sendable((args, kwargs))
+        given = self.pack((args, kwargs))
         if get_ident() != self._loop.runq.thread:
-            waiting = asyncio.run_coroutine_threadsafe(self._wait_for(guest, what, args, kwargs), self._aio)
+            waiting = asyncio.run_coroutine_threadsafe(self._wait_for(guest, what, given), self._aio)
             return waiting.result(_PATIENCE)
         outcome: list[tuple[bool, Any]] = []
-        self.ask(lambda ok, value: outcome.append((ok, value)), "request", guest, what, args, kwargs)
+        self.ask(lambda ok, value: outcome.append((ok, value)), "request", guest, what, given)
         self.flush()
         with self._lock:
             self._is_pumping = True
@@ -207,19 +207,21 @@ class Link:
             raise LoopBusy("home", f"{what} waited {_PATIENCE:g} s for an answer")
         return _settle(*outcome[0])
 
-    async def _wait_for(self, guest: int, what: str, args: Any, kwargs: Any) -> Any:
-        return await self.begin(guest, what, *args, **kwargs)
+    async def _wait_for(self, guest: int, what: str, given: Any) -> Any:
+        return await self._begin(guest, what, given)
 
     def begin(self, guest: int, what: str, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Have home do something that takes a while; to be awaited."""
-        self.require_sendable((args, kwargs))
+        return self._begin(guest, what, self.pack((args, kwargs)))
+
+    def _begin(self, guest: int, what: str, given: Any) -> Coroutine[Any, Any, Any]:
         future: asyncio.Future[tuple[bool, Any]] = self._aio.create_future()
 
         def told(ok: bool, value: Any) -> None:
             if not future.done():
                 future.set_result((ok, value))
 
-        self.ask(told, "request", guest, what, args, kwargs)
+        self.ask(told, "request", guest, what, given)
 
         async def wait() -> Any:
             return _settle(*(await future))

@@ -14,11 +14,12 @@ from greenroom.actor.body import Body
 from greenroom.actor.context import Context
 from greenroom.actor.places import Place
 from greenroom.actor.spec import Settings
+from greenroom.actor.states import State
 from greenroom.errors import WorkerLost
 from greenroom.exits import NORMAL
 from greenroom.system.dispatchers.processes.flight import Flight, RemoteCall
 from greenroom.system.dispatchers.processes.window import Window
-from greenroom.wire.codec import registered_names, require_sendable
+from greenroom.wire.codec import registered_names, require_sendable, unpacked
 
 if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.worker import Worker
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ProcessPlace"]
 
 _numbers = count(1)
+_RUNNING = State.RUNNING.code
 
 _PROMPT = 0.5
 """Seconds in which a worker whose thread is free does what it is told."""
@@ -47,6 +49,8 @@ class ProcessPlace(Place):
         self.worker: Worker | None = None
         # Invariant: numbers have been given to messages that were sent up to this one, and not come back
         self.numbers = 0
+        # How many times the guest has sent something back, as far as is known here.
+        self.epoch = 0
         # How much may be under way.
         self.window = Window()
         # Questions that were sent, by the number of their message, until they are answered.
@@ -75,6 +79,7 @@ class ProcessPlace(Place):
         """Have the actor made, in a process that has room for one more."""
         self.cell = cell
         self._leave()
+        self.epoch = 0
         self.worker = self._workers.worker_for(self)
         spec = body.spec
         settings: Settings = body.settings()
@@ -137,10 +142,11 @@ class ProcessPlace(Place):
         call, self._call = self._call, None
         if flight is not None and not flight.is_cut():
             flight.lose(error)
-        elif call is not None and not call.is_cut():
-            call.has_raised(error)
         else:
-            self.cell.loop.host.request_failure(self.cell, error)
+            if call is not None and not call.is_cut():
+                call.has_raised(error.again())
+            if call is None or getattr(self.cell.body, "state", None) == _RUNNING:  # else it fails of that already
+                self.cell.loop.host.request_failure(self.cell, error)
         for question in questions:
             question.refuse(error.again())
 
@@ -162,8 +168,9 @@ class ProcessPlace(Place):
             return
         self._call = None
         self._cancelled_at = None
+        ok, value = _outcome(ok, value)
         if not ok:
-            call.has_raised(value.restore())
+            call.has_raised(value)
         else:
             call.has_returned(value)
 
@@ -189,25 +196,29 @@ class ProcessPlace(Place):
 
     def send_messages(self, number: int, lane: int, messages: list[Any], senders: Any) -> int:
         """Send messages; how many bytes those were."""
-        return self._to_worker().tell(("messages", self.number, number, lane, len(messages), senders), messages)
+        return self._to_worker().tell(
+            ("messages", self.number, number, self.epoch, lane, len(messages), senders), messages
+        )
 
     def progressed(self, news: Any) -> None:
         """The guest is further than it was."""
         flight = self._flight
+        self.epoch = news.epoch
         if flight is None or flight.is_cut():
             return
         if news.failure is not None:
-            news = news._replace(failure=news.failure.restore())
+            news = news._replace(failure=_restored(news.failure))
         flight.progress(news)
         if flight.is_cut():
             self._flight = None
             self._cancelled_at = None
 
-    def unreadable(self, number: int, count: int, error: BaseException) -> None:
+    def unreadable(self, number: int, count: int, epoch: int, error: Any) -> None:
         """The worker could not read a frame of messages."""
         flight = self._flight
+        self.epoch = epoch
         if flight is not None and not flight.is_cut():
-            flight.unreadable(number, count, error)
+            flight.unreadable(number, count, _restored(error))
             if flight.is_cut():
                 self._flight = None
 
@@ -216,10 +227,11 @@ class ProcessPlace(Place):
         question = self.open.pop(number, None)
         if question is None:
             return
+        ok, value = _outcome(ok, value)
         if ok:
             question.answer(value)
         else:
-            question.refuse(value.restore())
+            question.refuse(value)
 
     def stash(self, message: object, sender: object, lane: int) -> None:
         """The guest has put a message aside."""
@@ -235,18 +247,28 @@ class ProcessPlace(Place):
         """The guest wants to stop, after the message in hand."""
         self.cell.loop.host.request_end(self.cell, NORMAL)
 
-    def supervise(self, supervision: Any) -> None:
+    def supervise(self, ok: bool, supervision: Any) -> None:
         """The guest has become a behavior that says what becomes of it when it fails."""
         body = self.cell.body
-        if isinstance(body, Body):
+        ok, supervision = _outcome(ok, supervision)
+        if not ok:
+            self.cell.loop.host.request_failure(self.cell, supervision)
+        elif isinstance(body, Body):
             body.extra().by_behavior = Settings(supervision, body.settings().env)
+
+    def awaits(self, number: int) -> None:
+        """The guest's handler, or hook, waits for the answer to this question, and for nothing else."""
+        question = self.asking.get(number)
+        work = self._call if self._flight is None or self._flight.is_cut() else self._flight
+        if question is not None and work is not None:
+            question._is_waited_for_by(work)
 
     # -- breaking off
 
-    def hurry(self) -> None:
-        """Have what was not begun sent back."""
+    def hurry(self, number: int) -> None:
+        """Have what was not begun sent back, from this number on."""
         if self.worker is not None:
-            self.worker.tell(("hurry", self.number))
+            self.worker.tell(("hurry", self.number, number))
 
     def _cancel(self) -> None:
         if self.worker is not None:
@@ -269,6 +291,20 @@ class ProcessPlace(Place):
         worker.see_off(self)
         if is_stuck:
             worker.kill(f"{self.cell.shown()} held it, and would not be interrupted")
+
+
+def _outcome(ok: bool, value: Any) -> tuple[bool, Any]:
+    """How something went in the worker: what cannot be read here has failed."""
+    try:
+        value = unpacked(value)
+    except Exception as exc:
+        return False, exc
+    return ok, value if ok else value.restore()
+
+
+def _restored(failure: Any) -> BaseException:
+    error: BaseException = _outcome(False, failure)[1]
+    return error
 
 
 class _Nothing:

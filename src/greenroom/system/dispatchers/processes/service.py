@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,10 @@ from greenroom.actor.ask import Question
 from greenroom.actor.body import Body
 from greenroom.actor.context import Context
 from greenroom.actor.ref import ActorRef, wait_for_room
-from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself
+from greenroom.actor.registry import resolve
+from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself, in_words
 from greenroom.lanes import Lane
+from greenroom.wire.codec import unpacked
 from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
@@ -58,18 +61,29 @@ class Service:
         elif word == "request":
             self._request(*rest)
         elif word == "letter":
-            self._loop.host.publish(*rest)
+            message, sender, recipient, why = rest
+            self._loop.host.publish(_shown(message), _found(sender), _found(recipient), why)
         elif word == "late":
             target, value, asker = rest
-            target._cell.loop.host.late_reply(target._cell, value, asker)
+            ref = _found(target)
+            if ref is not None:
+                ref._cell.loop.host.late_reply(ref._cell, _shown(value), _found(asker))
         elif word == "log":
-            self._log(rest[0])
+            self._log(unpacked(rest[0]))
         else:
             raise BadArgument(f"a worker says {word!r}, which means nothing here: is it of the same version?")
 
     # -- messages
 
-    def _tell(self, target: Any, message: object, sender: Any, lane: int) -> None:
+    def _tell(self, address: Any, packed: Any, whose: Any, lane: int) -> None:
+        sender = _found(whose)
+        try:
+            target, message = resolve(*address), unpacked(packed)
+        except Exception as exc:
+            told = "a message of %s to %s is lost, for it cannot be read: %s"
+            _log.error(told, sender, address.path, in_words(exc))
+            self._loop.host.publish(packed, sender, _found(address), f"it cannot be read: {in_words(exc)}")
+            return
         cell = target._cell
         if cell.loop is self._loop:
             self._loop.door.deliver(cell, message, sender, Lane(lane))
@@ -79,12 +93,16 @@ class Service:
         except MailboxFull:  # which its own door has counted; there is nobody who could be told
             self._loop.host.publish(message, sender, target, "mailbox full")
 
-    def _ask(
-        self, number: int, guest: int, target: Any, message: object, sender: Any, lane: int, timeout: float
-    ) -> None:
+    def _ask(self, number: int, guest: int, address: Any, packed: Any, whose: Any, lane: int, timeout: float) -> None:
         place = self._worker.guests.get(guest)
         if guest and place is None:
             return  # it has ended since, and nobody wants to know
+        try:
+            target, message = resolve(*address), unpacked(packed)
+        except Exception as exc:
+            self._worker.answer(number, False, Failure.of(exc))
+            return
+        sender = _found(whose)
         cell = target._cell
         asker = sender._cell if isinstance(sender, Address) and sender._cell.loop is self._loop else None
         question = Question.__new__(Question)
@@ -101,10 +119,11 @@ class Service:
 
     # -- requests
 
-    def _request(self, number: int, guest: int, what: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _request(self, number: int, guest: int, what: str, given: Any) -> None:
         place = self._worker.guests.get(guest)
         family, _, name = what.partition(".")
         try:
+            args, kwargs = unpacked(given)
             if family == "ref" and name in _SLOW:
                 self._begin(number, _SLOW[name](self, place, *args, **kwargs))
                 return
@@ -209,6 +228,19 @@ class Service:
         logger = logging.getLogger(record.name)
         if logger.isEnabledFor(record.levelno):
             logger.handle(record)
+
+
+def _found(address: Any) -> Any:
+    """The ref at an address; nobody, if there is none."""
+    with suppress(Exception):
+        return None if address is None else resolve(*address)
+
+
+def _shown(packed: Any) -> Any:
+    """A message that nobody will handle, or what is there of it."""
+    with suppress(Exception):
+        return unpacked(packed)
+    return packed
 
 
 def _require_ref(ref: object) -> None:

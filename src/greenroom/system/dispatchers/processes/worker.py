@@ -23,11 +23,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from greenroom.clock import ManualClock
-from greenroom.errors import WorkerLost, in_words
+from greenroom.errors import FrameTooLarge, WorkerLost, in_words
 from greenroom.system.dispatchers.processes.frames import MAIL, ORDER
 from greenroom.system.dispatchers.processes.place import ProcessPlace
 from greenroom.system.dispatchers.processes.service import Service
 from greenroom.wire.codec import Codec
+from greenroom.wire.failures import Failure
 from greenroom.wire.streams import Stream
 from greenroom.wire.transport import Connection, Side
 
@@ -89,7 +90,10 @@ class Worker:
 
     def start(self) -> None:
         """Have the process started, and go on."""
-        ours, self._theirs = socket.socketpair()
+        try:
+            ours, self._theirs = socket.socketpair()
+        except OSError as exc:
+            raise WorkerLost(f"the worker process {self.name!r} cannot be started: {in_words(exc)}") from exc
         secret = secrets.token_bytes(32)
         loop = self._loop
         self._config = {
@@ -112,6 +116,8 @@ class Worker:
 
     def _attend(self) -> None:
         """See the process through, from its beginning to its end. A thread of its own."""
+        # What is blocked here is blocked in the process from its first moment: Ctrl-C is ours to hear.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with self._lock:
                 if self._is_unwanted:
@@ -149,6 +155,8 @@ class Worker:
         if value is not None:
             parts += self._codec.encode_leniently(value) if lenient else self._codec.encode(value)
         size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
+        if size > self._workers.limit:
+            raise FrameTooLarge(size, self._workers.limit)
         if self._connection is not None:
             self._connection.send(ORDER, parts)
         else:
@@ -162,7 +170,7 @@ class Worker:
         try:
             self.tell(("answer", number, ok), [value], lenient=True)
         except Exception as exc:
-            self.tell(("answer", number, False), [exc])
+            self.tell(("answer", number, False), [Failure.of(exc)])
 
     def see_off(self, place: ProcessPlace) -> None:
         """An actor is its guest no longer."""
@@ -274,4 +282,5 @@ _ABOUT_GUESTS: dict[str, Callable[..., None]] = {
     "stop": ProcessPlace.stop_actor,
     "unstash": ProcessPlace.unstash,
     "supervise": ProcessPlace.supervise,
+    "awaits": ProcessPlace.awaits,
 }

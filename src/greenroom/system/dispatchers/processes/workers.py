@@ -47,8 +47,8 @@ class Workers:
         if idlest is None or (idlest.guests and len(self._workers) < self._most):
             self._made += 1
             idlest = Worker(self, self._made)
-            self._workers.append(idlest)
             idlest.start()
+            self._workers.append(idlest)
         idlest.guests[place.number] = place
         return idlest
 
