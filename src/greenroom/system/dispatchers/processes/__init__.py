@@ -9,4 +9,5 @@ Home's side:   `workers` starts processes, `worker` is one of them, `place` and 
                does what guests ask for.
 Worker's side: `inside` is its main function, `guesthouse` its loop's host, `guest` an actor, `link` its end of the
                connection, `standins` are the refs, timers and the system that guests see.
+Both:          `frames` is what they say to one another, `relay` how an answer gets from one to the other.
 """

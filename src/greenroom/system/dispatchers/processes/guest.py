@@ -7,6 +7,7 @@ everywhere; so a guest's handlers cost what an actor's do. What is particular is
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from greenroom.actor.spec import BEHAVIOR, HANDLER, Spec
 from greenroom.actor.starting import Part, become_next, install, part_of, play
 from greenroom.errors import NotAnActor
 from greenroom.system.dispatchers.processes.frames import STASHED, UNHANDLED, Asked, Progress
+from greenroom.system.dispatchers.processes.relay import Relay
 from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ class Guest:
         question = Question.__new__(Question)
         asker = None if sender.sender is None else sender.sender._cell
         question.set_up(self.cell.loop, self.cell, asker, -1.0)
-        question.tell_future(_Relay(self, number), None)
+        question.tell_future(Relay(partial(self._replied, number)), None)
         return question
 
     def report(self, failure: BaseException | None = None, returned: int | None = None, waits: bool = False) -> None:
@@ -223,7 +225,7 @@ class Guest:
         self.return_the_rest(waits=True)
         self._house.link.post("stop", self.number)
 
-    def replied(self, number: int, ok: bool, value: Any) -> None:
+    def _replied(self, number: int, ok: bool, value: Any) -> None:
         """A question has been answered."""
         self._house.link.post("reply", self.number, number, *self._house.link.outcome(ok, value))
 
@@ -324,32 +326,3 @@ class Doing:
             raise
         except BaseException as exc:
             self._guest.call_failed(self._call, exc)
-
-
-class _Relay:
-    """Tells home how a question to the guest has ended: a future, as far as a question needs one."""
-
-    __slots__ = ("_guest", "_is_done", "_number")
-
-    def __init__(self, guest: Guest, number: int) -> None:
-        self._guest = guest
-        self._number = number
-        self._is_done = False
-
-    def done(self) -> bool:
-        """Whether it has been told."""
-        return self._is_done
-
-    def cancel(self) -> bool:
-        """Nobody cancels it here."""
-        return False
-
-    def set_result(self, value: object) -> None:
-        """It has been answered."""
-        self._is_done = True
-        self._guest.replied(self._number, True, value)
-
-    def set_exception(self, error: BaseException) -> None:
-        """It has not, and this is why."""
-        self._is_done = True
-        self._guest.replied(self._number, False, Failure.of(error))

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from greenroom.actor.ref import ActorRef, wait_for_room
 from greenroom.actor.registry import resolve
 from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself, in_words
 from greenroom.lanes import Lane
+from greenroom.system.dispatchers.processes.relay import Relay
 from greenroom.wire.codec import unpacked
 from greenroom.wire.failures import Failure
 
@@ -107,7 +109,7 @@ class Service:
         asker = sender._cell if isinstance(sender, Address) and sender._cell.loop is self._loop else None
         question = Question.__new__(Question)
         question.set_up(self._loop, cell, asker, timeout)
-        question.tell_future(_Relay(self._worker, number, place), None)
+        question.tell_future(Relay(partial(self._answered, number, place)), None)
         if place is not None:
             place.asking[number] = question
         try:
@@ -116,6 +118,11 @@ class Service:
             question.refuse(exc)
         if timeout >= 0.0:
             question.arm()
+
+    def _answered(self, number: int, place: ProcessPlace | None, ok: bool, value: Any) -> None:
+        if place is not None:
+            place.asking.pop(number, None)
+        self._worker.answer(number, ok, value)
 
     # -- requests
 
@@ -265,38 +272,3 @@ _SLOW: dict[str, Callable[..., Any]] = {
     "terminated": Service._await_end,
     "inspect": Service._inspect,
 }
-
-
-class _Relay:
-    """Tells a worker how a question of its guest has ended: a future, as far as a question needs one."""
-
-    __slots__ = ("_is_done", "_number", "_place", "_worker")
-
-    def __init__(self, worker: Worker, number: int, place: ProcessPlace | None) -> None:
-        self._worker = worker
-        self._number = number
-        self._place = place
-        self._is_done = False
-
-    def _end(self) -> None:
-        self._is_done = True
-        if self._place is not None:
-            self._place.asking.pop(self._number, None)
-
-    def done(self) -> bool:
-        """Whether it has been told."""
-        return self._is_done
-
-    def cancel(self) -> bool:
-        """Nobody cancels it here."""
-        return False
-
-    def set_result(self, value: object) -> None:
-        """It has been answered."""
-        self._end()
-        self._worker.answer(self._number, True, value)
-
-    def set_exception(self, error: BaseException) -> None:
-        """It has not, and this is why."""
-        self._end()
-        self._worker.answer(self._number, False, Failure.of(error))
