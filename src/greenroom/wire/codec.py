@@ -166,6 +166,9 @@ class Packed:
     def __reduce__(self) -> tuple[Any, ...]:
         return Packed, (self._written, [pickle.PickleBuffer(part) for part in self._beside])
 
+    def __len__(self) -> int:
+        return len(self._written) + sum(len(memoryview(part)) for part in self._beside)
+
     def unpack(self) -> Any:
         """The message. Only for what a peer sent that has proved who it is."""
         return pickle.loads(self._written, buffers=self._beside)

@@ -118,6 +118,9 @@ class Stream:
             if self._is_closing:
                 self._end(None)
                 return
+        self._look_at_congestion()
+
+    def _look_at_congestion(self) -> None:
         if self._connection.is_congested and self._bytes < _CONGESTED // 4:
             self._connection.resume_writing()
 
@@ -153,6 +156,7 @@ class Stream:
         self._send()
         if was_waiting and not self._waiting and not self._is_closed:
             self._aio.remove_writer(self._sock)
+        self._look_at_congestion()
 
     def _end(self, error: Exception | None) -> None:
         if self._is_closed:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import resource
 import signal
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from greenroom import Actor, ActorRef, Behaviors, Context, Terminated
 
-__all__ = ["Bag", "Clerk", "Counter", "Echo", "Hooked", "Keeper", "Slow", "Stasher", "crunch", "switching"]
+__all__ = ["Bag", "Clerk", "Counter", "Echo", "Hooked", "Keeper", "Slow", "Stasher", "meet", "switching"]
 
 
 @dataclass
@@ -301,6 +303,10 @@ class Troubled(Actor[Any, Any]):
                 return Picky(1, 2)
             case "log":
                 ctx.log.warning("odd", extra={"odd": Picky(1, 2)})
+            case ("flood", ref, count, size):
+                for _ in range(count):
+                    ref.tell(bytes(size))
+                return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             case ("raise", size):
                 raise ValueError("x" * size)
             case "stash and raise":
@@ -376,12 +382,14 @@ class Stasher(Actor[Any, Any]):
         return None
 
 
-def crunch(ctx: Context, rounds: int) -> int:
-    """Keeps a processor busy."""
-    total = 0
-    for number in range(rounds):
-        total = (total * 31 + number) % 1_000_003
-    return total
+def meet(ctx: Context, places: tuple[Path, Path]) -> bool:
+    """Holds its process until another handler has come, and lets that know that it has."""
+    mine, theirs = places
+    mine.touch()
+    deadline = time.monotonic() + 20.0
+    while not theirs.exists() and time.monotonic() < deadline:
+        pass
+    return theirs.exists()
 
 
 def switching(ctx: Context, message: Any) -> Any:

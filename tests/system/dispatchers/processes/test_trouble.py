@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 from typing import Any
 
@@ -23,7 +24,6 @@ from greenroom import (
 )
 from greenroom.errors import FailedElsewhere, FrameTooLarge, NotSendable, WorkerLost
 from greenroom.testing import assert_ledger_balanced
-from tests.system.dispatchers.processes.conftest import fds
 from tests.system.dispatchers.processes.guests import Bag, Echo, Fragile, Picky, Slow, Stasher, Troubled, Unreadable
 from tests.system.dispatchers.processes.test_lives import _witness
 from tests.system.dispatchers.processes.test_messages import ONE
@@ -110,6 +110,17 @@ async def test_a_reply_that_cannot_be_read_is_an_error_to_the_asker_alone(what: 
         assert await ref.ask("pid") == pid
 
 
+async def test_a_guest_that_has_more_to_say_than_home_can_hear_waits() -> None:
+    heard: list[Any] = []
+    async with ActorSystem(config=ONE) as system:
+        ear = system.spawn(Hearer, heard)
+        ref = system.spawn(Troubled, dispatcher="process")
+        memory = await ref.ask(("flood", ear, 200, 2_000_000), timeout=None)
+        assert memory < 200_000_000, "of four hundred"
+        await system.settle()
+        assert len(heard) == 200
+
+
 async def test_an_exception_larger_than_a_frame_arrives_as_its_beginning() -> None:
     config = SystemConfig(
         dispatchers={"process": Process(workers=1, frame_limit=1 << 16)}, supervision=Supervision(backoff=None)
@@ -136,7 +147,9 @@ async def test_a_machine_without_fds_is_a_failed_start_and_the_next_one_is_none(
     async with ActorSystem(config=config) as system:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         ref = system.spawn(Troubled, dispatcher="process")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, fds())) + 1, hard))
+        lowest_free = os.open(os.devnull, os.O_RDONLY)
+        os.close(lowest_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
         try:
             with pytest.raises(WorkerLost, match="Too many open files"):
                 await ref.started()

@@ -25,7 +25,7 @@ from greenroom.system.dispatchers.processes.guest import Doing, Guest
 from greenroom.system.dispatchers.processes.link import Link
 from greenroom.system.dispatchers.processes.standins import GuestContext, RefElsewhere, SystemElsewhere
 from greenroom.wire.address import ActorAddress
-from greenroom.wire.codec import registered_names
+from greenroom.wire.codec import Packed, registered_names
 
 if TYPE_CHECKING:
     from greenroom._core.loop import Loop
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Guesthouse"]
 
+_LARGE = 1 << 16
+"""Bytes of a message that is sent at once."""
+_SIZED = frozenset((str, bytes, Packed))
 _ROOMY = MailboxConfig(capacity=LARGEST_CAPACITY)
 
 
@@ -233,6 +236,8 @@ class Guesthouse(Host):
         else:
             shown = sender.shown_sender() if isinstance(sender, Slip) else sender
             self.link.post("tell", cell.body, given, _address(shown), lane)
+            if type(given) in _SIZED and len(given) > _LARGE:
+                self.link.flush()  # which may have to wait for home: much of that would fill our memory
 
     def note_question(self, guest: Guest, waiter: Any) -> None:
         """A guest's handler waits for something: if it is an answer, home should know, for it may wait for itself."""

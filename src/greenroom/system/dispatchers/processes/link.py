@@ -139,6 +139,19 @@ class Link:
         self.before_flush()
         with self._lock:
             self._send_mail()
+        if self._connection is not None and self._connection.is_congested and not self._is_pumping:
+            # Home does not keep up: whoever has so much to say must wait, or it would fill our memory.
+            self._pump(lambda: self._connection is None or not self._connection.is_congested)
+
+    def _pump(self, is_done: Callable[[], bool]) -> bool:
+        """Send, and take what arrives, until `is_done()`; False when that has taken too long."""
+        with self._lock:
+            self._is_pumping = True
+        try:
+            done: bool = self._stream.pump(is_done, monotonic() + _PATIENCE)
+        finally:
+            self._is_pumping = False
+        return done
 
     def _send_mail(self) -> None:
         mail, self._mail = self._mail, []
@@ -195,13 +208,7 @@ class Link:
         outcome: list[tuple[bool, Any]] = []
         self.ask(lambda ok, value: outcome.append((ok, value)), "request", guest, what, given)
         self.flush()
-        with self._lock:
-            self._is_pumping = True
-        try:
-            is_answered = self._stream.pump(lambda: bool(outcome), monotonic() + _PATIENCE)
-        finally:
-            self._is_pumping = False
-        if not is_answered:
+        if not self._pump(lambda: bool(outcome)):
             if self.over.is_set():
                 raise WorkerLost(f"{what} needs the process that started this one, which is gone")
             raise LoopBusy("home", f"{what} waited {_PATIENCE:g} s for an answer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Generator
 from itertools import count
 from time import monotonic
@@ -20,6 +21,7 @@ from greenroom.exits import NORMAL
 from greenroom.system.dispatchers.processes.flight import Flight, RemoteCall
 from greenroom.system.dispatchers.processes.window import Window
 from greenroom.wire.codec import registered_names, require_sendable, unpacked
+from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.worker import Worker
@@ -57,6 +59,8 @@ class ProcessPlace(Place):
         self.open: dict[int, Any] = {}
         # Questions of the guest that have no answer.
         self.asking: dict[int, Any] = {}
+        # What is done for the guest that takes a while.
+        self.tasks: set[Any] = set()
         # What is under way: messages, or a call.
         self._flight: Flight | None = None
         self._call: RemoteCall | None = None
@@ -120,23 +124,27 @@ class ProcessPlace(Place):
         self.open.clear()
 
     def _leave(self) -> None:
-        if self.worker is not None:
-            self.worker.see_off(self)
-            self.worker = None
-        self._is_seen_off()
+        worker, self.worker = self.worker, None
+        if worker is not None:
+            worker.see_off(self)
+        self._is_seen_off(worker)
 
-    def _is_seen_off(self) -> None:
+    def _is_seen_off(self, worker: Worker | None) -> None:
         """The guest is no more: what it has asked, or started, means nothing any more."""
         self.timers.clear()
         self._cancelled_at = None
         asking, self.asking = self.asking, {}
-        for question in asking.values():
+        for number, question in asking.items():
             question.cancel()
+            if worker is not None:  # so that nothing is kept there for the sake of an answer
+                worker.answer(number, False, Failure.of(CancelledError()))
+        for task in list(self.tasks):
+            task.cancel()
 
     def lost(self, error: WorkerLost) -> None:
         """The process is gone: what was under way there has failed, and so has the actor."""
         self.worker = None
-        self._is_seen_off()
+        self._is_seen_off(None)
         questions, self.open = list(self.open.values()), {}
         flight, self._flight = self._flight, None
         call, self._call = self._call, None
@@ -287,8 +295,8 @@ class ProcessPlace(Place):
         if worker is None:
             return
         is_stuck = self._cancelled_at is not None and monotonic() - self._cancelled_at > _PROMPT
-        self._is_seen_off()
         worker.see_off(self)
+        self._is_seen_off(worker)
         if is_stuck:
             worker.kill(f"{self.cell.shown()} held it, and would not be interrupted")
 

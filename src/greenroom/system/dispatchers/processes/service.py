@@ -132,7 +132,7 @@ class Service:
         try:
             args, kwargs = unpacked(given)
             if family == "ref" and name in _SLOW:
-                self._begin(number, _SLOW[name](self, place, *args, **kwargs))
+                self._begin(number, place, _SLOW[name](self, place, *args, **kwargs))
                 return
             result = _FAMILIES[family](self, place, name, args, kwargs)
         except Exception as exc:
@@ -140,18 +140,19 @@ class Service:
         else:
             self._worker.answer(number, True, result)
 
-    def _begin(self, number: int, coroutine: Any) -> None:
+    def _begin(self, number: int, place: ProcessPlace | None, coroutine: Any) -> None:
         async def see_through() -> None:
             try:
                 result = await coroutine
-            except Exception as exc:
+            except (Exception, asyncio.CancelledError) as exc:
                 self._worker.answer(number, False, Failure.of(exc))
             else:
                 self._worker.answer(number, True, result)
 
         task = asyncio.get_running_loop().create_task(see_through())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        for keeper in (self._tasks, set() if place is None else place.tasks):
+            keeper.add(task)
+            task.add_done_callback(keeper.discard)
 
     def _ctx(self, place: ProcessPlace | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Something that the context of an actor does."""
