@@ -34,7 +34,6 @@ from greenroom.actor.watch import deliver, tell_watchers
 from greenroom.errors import ActorTerminated, RefGone, SystemStopped
 from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitKind, ExitReason, ends_system
 from greenroom.lanes import MailboxConfig
-from greenroom.wire.address import ActorAddress
 
 __all__ = ["Lifecycle"]
 
@@ -340,10 +339,10 @@ class Lifecycle:
             return cell
         return self._new_ref(cell, left.name, left.parent)
 
-    def address_of(self, ref: Any) -> ActorAddress:
-        """Where a ref can be found again, by whoever is sent it."""
+    def address_of(self, ref: Any) -> tuple[str, int, str]:
+        """Where a ref can be found again, by whoever is sent it: its system, its number there, its path."""
         self.pickled[ref._cell.id] = ref._cell
-        return ActorAddress(self.port.token, ref._cell.id, ref.path)
+        return self.port.token, ref._cell.id, ref.path
 
     def find(self, cell_id: int, path: str) -> Any:
         """The ref of an actor by its id; for one that is gone, a ref whose messages are dead letters."""

@@ -182,8 +182,8 @@ def unpacked(value: Any) -> Any:
 def require_sendable(message: Any, limit: int) -> None:
     """Raise unless `message` can be sent to a process that has the same modules: `NotSendable`, `FrameTooLarge`.
 
-    >>> require_sendable(("deposit", 5), limit=100)
-    >>> require_sendable(lambda: 5, limit=100)
+    >>> require_sendable(("deposit", 5), limit=1 << 20)
+    >>> require_sendable(lambda: 5, limit=1 << 20)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     greenroom.errors.NotSendable: ...: define it at the top of a module, where another process can find it
