@@ -38,7 +38,7 @@ cdef class Question(Wait):
     cdef _close(self, int status, object value)
     cpdef defer(self, dict book)
     cpdef hand_to(self, Cell target)
-    @cython.locals(question=Question, cell=Cell, asker=Cell, task=HandlerTask)
+    @cython.locals(question=Question, cell=Cell, asker=Cell, task=HandlerTask, passed=set)
     cdef tuple _find_cycle(self)
     cpdef end_with(self, object reason)
     cdef object _terminated(self, object reason, object cause)

@@ -239,12 +239,16 @@ class Question(Wait):
         if self.target is not asker and self.target.task is None:
             return None  # nobody else waits: the usual case
         refs = [asker.shown()]  # type: ignore[union-attr]
+        passed = {asker}
         question = self
         while question._status == OPEN and not question.deferred:
             cell = question.target
             refs.append(cell.shown())
             if cell is asker:
                 return tuple(refs)
+            if cell in passed:
+                return None  # a circle that it only leads to: those who are in it will find it
+            passed.add(cell)
             task = cell.task
             waits_for = None if task is None else task._waiter
             # On another thread, it is its work that is waited for, and that which waits for a question.

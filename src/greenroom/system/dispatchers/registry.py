@@ -90,8 +90,9 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
 
     @property
     def processes(self) -> dict[str, list[int]]:
-        """The ids of the worker processes that each of them has at present; those without are left out."""
-        return {name: crew.pids for name, crew in self._crews.items() if getattr(crew, "pids", None)}
+        """The ids of the worker processes that each of those that may have some has at present."""
+        kinds = [name for name, settings in self._settings.items() if isinstance(settings, Process)]
+        return {name: self._crews[name].pids if name in self._crews else [] for name in kinds}
 
     def _require(self, name: object) -> DispatcherSettings:
         found = self._settings.get(name) if isinstance(name, str) else None

@@ -309,6 +309,12 @@ class Troubled(Actor[Any, Any]):
                 return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             case ("raise", size):
                 raise ValueError("x" * size)
+            case ("stash and unstash", again):
+                if len(self.seen) == again:
+                    ctx.stash()
+                    self.seen.append(ctx.unstash_all())
+                else:
+                    self.seen.append("again")
             case "stash and raise":
                 ctx.stash()
                 raise ValueError("on purpose")

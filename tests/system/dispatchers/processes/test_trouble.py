@@ -12,6 +12,7 @@ import pytest
 from greenroom import (
     Actor,
     ActorSystem,
+    AskDeadlock,
     Directive,
     Drain,
     ExitKind,
@@ -24,7 +25,17 @@ from greenroom import (
 )
 from greenroom.errors import FailedElsewhere, FrameTooLarge, NotSendable, WorkerLost
 from greenroom.testing import assert_ledger_balanced
-from tests.system.dispatchers.processes.guests import Bag, Echo, Fragile, Picky, Slow, Stasher, Troubled, Unreadable
+from tests.system.dispatchers.processes.guests import (
+    Bag,
+    Clerk,
+    Echo,
+    Fragile,
+    Picky,
+    Slow,
+    Stasher,
+    Troubled,
+    Unreadable,
+)
 from tests.system.dispatchers.processes.test_lives import _witness
 from tests.system.dispatchers.processes.test_messages import ONE
 
@@ -177,6 +188,33 @@ async def test_a_message_that_is_put_aside_before_its_handler_raises_stays_put_a
             ref.stop()
             await ref.terminated()
             assert_ledger_balanced(system)
+
+
+@pytest.mark.parametrize("behind", [0, 10])
+async def test_a_message_that_is_put_aside_and_wanted_back_at_once_is_handled_again(behind: int) -> None:
+    async with ActorSystem(config=ONE) as system:
+        ref = system.spawn(Troubled, dispatcher="process")
+        ref.tell(("stash and unstash", 0))
+        for number in range(behind):
+            ref.tell(number)
+        await system.settle()
+        assert await ref.ask("seen") == [1, "again", *range(behind)]
+        assert_ledger_balanced(system)
+
+
+async def test_one_that_waits_for_those_in_a_circle_is_not_in_it() -> None:
+    async with ActorSystem(config=ONE) as system:
+        goes_on = Supervision(Directive.RESUME)
+        one, two, three = (system.spawn(Clerk, dispatcher="process", supervision=goes_on) for _ in range(3))
+        for _ in range(5):
+            asked = [
+                one.ask(("ask", two, ("ask", three, ("ask", two, "round", 2.0), 2.0), 2.0)),
+                two.ask(("ask", three, ("ask", two, "round", 2.0), 2.0)),
+                three.ask(("ask", two, ("ask", three, "round", 2.0), 2.0)),
+            ]
+            outcomes = await asyncio.gather(*asked, return_exceptions=True)
+            assert any(isinstance(outcome, AskDeadlock) for outcome in outcomes)
+            await system.settle()
 
 
 async def test_a_thread_of_a_guest_can_ask_and_wait() -> None:

@@ -43,6 +43,7 @@ class Guest:
         "_others",
         "_reported",
         "_supervision",
+        "_unstashes_later",
         "cell",
         "is_gone",
         "number",
@@ -64,6 +65,8 @@ class Guest:
         self._asides: list[tuple[int, int]] = []
         # How many it has put aside.
         self.stashed = 0
+        # Whether it wants back what it has put aside, among that the message in hand.
+        self._unstashes_later = False
         # How many messages it has failed on.
         self._failures = 0
         self._supervision: Any = None
@@ -109,14 +112,19 @@ class Guest:
         """Tell home how far it is, if that is news."""
         done = self.done()
         asides = self._asides
-        if self._has_put_aside():
+        has_put_aside = self._has_put_aside()
+        if has_put_aside:
             done -= 1  # the message is still in hand
             asides = [aside for aside in asides if aside[0] < done]
+        unstashes, waits = self._unstashes_later and not has_put_aside, waits or self._unstashes_later
         if done != self._reported or asides or failure is not None or returned is not None or waits:
             self._asides = [aside for aside in self._asides if aside[0] >= done]
             self._reported = done
             news = Progress(done, asides, returned, self._epoch, waits, self._house.link.failure(failure))
             self._house.link.post("progress", self.number, news)
+        if unstashes:
+            self._unstashes_later = False
+            self._house.link.post("unstash", self.number)
         if self._has_new_supervision():
             self._house.link.post("supervise", self.number, *self._house.link.outcome(True, self._supervision))
 
@@ -197,8 +205,8 @@ class Guest:
         """Have home queue again what was put aside."""
         count, self.stashed = self.stashed, 0
         if count:
+            self._unstashes_later = True  # when home knows of all of it
             self.return_the_rest(waits=True)
-            self._house.link.post("unstash", self.number)
         return count
 
     def failed(self, cause: BaseException) -> None:
