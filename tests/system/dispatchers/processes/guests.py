@@ -110,6 +110,8 @@ class Clerk(Actor[Any, Any]):
     """Uses the refs it is sent."""
 
     async def receive(self, message: Any) -> Any:
+        if isinstance(message, list):
+            return [await self.receive(one) for one in message]
         match message:
             case Order(item, reply_to):
                 reply_to.tell(("sold", item))

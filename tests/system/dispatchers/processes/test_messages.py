@@ -295,6 +295,8 @@ async def test_guests_that_wait_for_themselves_or_one_another_are_told_so() -> N
             await one.ask(("ask", one, "myself", None), timeout=None)
         with pytest.raises(AskDeadlock):
             await one.ask(("ask", two, ("ask", one, "back", None), None), timeout=None)
+        with pytest.raises(AskDeadlock):
+            await one.ask([("ask", two, "fine", None), ("ask", one, "myself", None)], timeout=None)
         assert await one.ask(("ask", two, "fine", None)) is None
 
 

@@ -10,6 +10,7 @@ Everything here belongs to the loop's own thread.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ class Flight(Work):
         self.first = self.sent = place.numbers
         self._hurries = False
         # Numbers of those in flight that were asked.
-        self._asked: list[int] = []
+        self._asked: deque[int] = deque()
 
     # -- sending
 
@@ -222,7 +223,7 @@ class Flight(Work):
     def _note_deferred(self, done: int) -> None:
         """Questions whose handler is done, and that have no answer, get it later."""
         while self._asked and self._asked[0] < done:
-            question = self._place.open.get(self._asked.pop(0))
+            question = self._place.open.get(self._asked.popleft())
             if question is not None and not question.replied:
                 question.defer(self.cell.body.extra().deferred)
 

@@ -223,6 +223,8 @@ class Guesthouse(Host):
 
             def told(ok: bool, value: Any) -> None:
                 self._asked.pop(question, None)
+                if asker is not None and not asker.is_gone:
+                    self.active[asker] = None  # it may wait for another next
                 if ok:
                     question.answer(value)
                 else:
