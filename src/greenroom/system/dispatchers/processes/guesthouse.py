@@ -197,10 +197,6 @@ class Guesthouse(Host):
 
     # -- what the loop tells
 
-    def guest_of(self, cell: Cell) -> Guest | None:
-        """The guest whose cell this is."""
-        return self._by_cell.get(cell)
-
     def number_in_hand(self) -> int:
         """Whose code runs, on the loop's own thread; 0 for nobody's."""
         guest = None if self.loop.visits.hand is None else self._by_cell.get(self.loop.visits.hand)
@@ -299,10 +295,6 @@ class Guesthouse(Host):
         if cell not in self._by_cell and why != "stopped":
             shown = sender.shown_sender() if isinstance(sender, Slip) else sender
             self.publish(message, shown, cell.shown(), why)
-
-    def call(self, what: str, action: Any) -> Any:
-        """Do something on the loop's own thread."""
-        return action()
 
 
 def _leave(house: Guesthouse, message: object) -> None:

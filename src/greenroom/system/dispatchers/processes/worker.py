@@ -201,10 +201,6 @@ class Worker:
         else:
             self._service.do(word, rest)
 
-    def peer_knows(self, names: list[str]) -> None:
-        """It has imported more modules, and with them types that msgspec can write."""
-        self._codec.peer_knows(names)
-
     # -- its end
 
     def close(self) -> threading.Thread:
