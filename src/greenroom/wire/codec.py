@@ -19,6 +19,7 @@ import pickle
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from greenroom._core.kinds import ATOMS
 from greenroom.errors import BadArgument, FailedElsewhere, FrameTooLarge, NotSendable, WireError, in_words
 from greenroom.wire.failures import is_portable
 
@@ -32,7 +33,6 @@ Parts = list[Any]
 _PICKLED = b"P"
 _PACKED = b"M"
 _PROTOCOL = 5
-_PLAIN = frozenset((int, float, bool, type(None)))
 _MARGIN = 4096
 """Bytes of a frame that are not its messages."""
 
@@ -194,7 +194,7 @@ def require_sendable(message: Any, limit: int) -> None:
 def pack(message: Any, limit: int) -> Any:
     """The message as it is sent with others: by itself if it is plain, else pickled. Refuses what cannot be sent."""
     kind = type(message)
-    if kind in _PLAIN:
+    if kind in ATOMS:
         return message
     if kind is str or kind is bytes:
         size = len(message) if kind is bytes or len(message) * 4 <= limit else len(message.encode())

@@ -19,7 +19,6 @@ from itertools import count
 from time import monotonic, sleep
 from typing import Any
 
-from greenroom._core.kinds import ATOMS
 from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WorkerLost, in_words
 from greenroom.system.dispatchers.processes.frames import MAIL
 from greenroom.wire.codec import Codec, pack
@@ -171,7 +170,7 @@ class Link:
 
     def pack(self, message: object) -> Any:
         """The message as it is sent home; raise what its sender should hear, if it cannot be."""
-        return message if type(message) in ATOMS else pack(message, self.limit)
+        return pack(message, self.limit)
 
     def outcome(self, ok: bool, value: object) -> tuple[bool, Any]:
         """How something went, as it is sent home: what cannot be sent is a failure."""
