@@ -22,7 +22,6 @@ cdef class Question(Wait):
     cdef object _aio
     cdef readonly object _future
     cdef public bint replied
-    cdef readonly bint deferred
     cdef object _book, _work
     cdef bint _is_late
     cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)

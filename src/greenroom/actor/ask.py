@@ -78,7 +78,6 @@ class Question(Wait):
         "_value",
         "_work",
         "asker",
-        "deferred",
         "replied",
         "target",
         "timeout",
@@ -100,9 +99,9 @@ class Question(Wait):
         self._future: Any = None
         # What waits for it and nothing else, if that is on another thread.
         self._work: Any = None
-        # Whether what the handler returns is no answer any more: it replied itself, or will.
+        # Whether what the handler returns is no answer any more: it replied itself, or will. On its own thread it
+        # says so before anything else it does, so whoever sees what it awaits next sees this too.
         self.replied = False
-        self.deferred = False
         # Where it is written down as owed, from `defer` until it ends.
         self._book: Any = None
         self._is_late = False
@@ -241,7 +240,8 @@ class Question(Wait):
         refs = [asker.shown()]  # type: ignore[union-attr]
         passed = {asker}
         question = self
-        while question._status == OPEN and not question.deferred:
+        # An answer may be on its way here, or come from elsewhere: then who was asked is waited for no more.
+        while question._status == OPEN and not question.replied:
             cell = question.target
             refs.append(cell.shown())
             if cell is asker:
@@ -315,7 +315,7 @@ class Question(Wait):
 
     def defer(self, book: dict[Any, None]) -> None:
         """The answer will come later, and is owed until then: it stands in `book`."""
-        self.replied = self.deferred = True
+        self.replied = True
         if self._status == OPEN:
             book[self] = None
             self._book = book

@@ -153,6 +153,51 @@ def test_a_circle_of_waiting_coroutines_is_a_deadlock() -> None:  # case 25
     run(program)
 
 
+@pytest.mark.parametrize("answer", ["reply", "fail_reply"])
+def test_an_answer_on_its_way_ends_the_waiting_for_it(answer: str) -> None:  # case 25
+    """Its system learns that the asker waits, that it has been answered, and that the other asks back: all at once."""
+    asked, held, waits, asks_back = (threading.Event() for _ in range(4))
+
+    async def program(system: ActorSystem) -> None:
+        def hold_up_the_system(ctx: Context, message: Any) -> None:
+            held.set()
+            assert asks_back.wait(PATIENCE)
+
+        holder = system.spawn(hold_up_the_system)
+
+        async def ask(ctx: Context, ref: Any) -> Any:
+            if ref is None:
+                return "the end"
+            question = ref.ask("?", timeout=None)
+            assert asked.wait(PATIENCE)
+            holder.tell("now")
+            assert held.wait(PATIENCE)
+            asyncio.get_running_loop().call_soon(waits.set)
+            try:
+                return await question
+            except ValueError:
+                return "no"
+
+        async def answer_and_ask_back(ctx: Context, message: Any) -> None:
+            asked.set()
+            assert waits.wait(PATIENCE)
+            if answer == "reply":
+                ctx.reply("yes")
+            else:
+                ctx.fail_reply(ValueError("no"))
+            asyncio.get_running_loop().call_soon(asks_back.set)
+            heard.append(await asker.ask(None, timeout=None))
+
+        heard: list[Any] = []
+        asker = system.spawn(ask, dispatcher="pinned")
+        other = system.spawn(answer_and_ask_back, dispatcher="pinned")
+        assert await asker.ask(other, timeout=None) == ("yes" if answer == "reply" else "no")
+        await system.settle()
+        assert heard == ["the end"]
+
+    run(program)
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system cannot keep a thread on a processor")
 def test_a_thread_can_be_kept_on_one_processor() -> None:  # K8
     core = min(os.sched_getaffinity(0))
