@@ -41,7 +41,7 @@ async def hello(ctx: Context) -> str:
 
 async def soon(awaitable: Any) -> Any:
     """What comes of it, before a test would have to wait for its own deadline."""
-    async with asyncio.timeout(3.0):
+    async with asyncio.timeout(10.0):
         return await outcome(awaitable)
 
 
@@ -55,6 +55,14 @@ def assert_is_circle(error: object, *circle: Ref) -> None:
     assert all(ref.path in str(error) for ref in circle)
 
 
+async def why_it_ended(play: Play, ref: Ref) -> object:
+    """What it failed with. On threads, who asked last need not be who finds the circle: then it hears of one's end."""
+    cause: Any = (await ref.terminated()).cause
+    while play.is_elsewhere and isinstance(cause, ActorTerminated):
+        cause = cause.reason.cause
+    return cause
+
+
 # -- circles
 
 
@@ -66,7 +74,7 @@ def test_a_circle_of_asks_is_a_deadlock(play: Play, handler: Any, length: int) -
         error = await soon(circle[0].ask((*circle[1:], circle[0]), timeout=None))
         assert_is_circle(error, *circle)
         if handler is walk:  # who does not catch it fails with it, and so does who asked
-            assert {(await ref.terminated()).cause for ref in circle} == {error}
+            assert {await why_it_ended(play, ref) for ref in circle} == {error}
         else:
             assert all(ref.is_alive for ref in circle)
 
@@ -155,9 +163,10 @@ def test_an_actor_that_starts_can_close_a_circle(play: Play) -> None:  # case 25
 
         parent = system.spawn(Doer)
         error = await soon(parent.ask(spawn_and_ask, timeout=None))
-        assert isinstance(error, ActorTerminated)
-        reason: Any = error.reason
-        assert_is_circle(reason.cause, parent, children[0])
+        found = error.reason.cause if isinstance(error, ActorTerminated) else error
+        assert_is_circle(found, parent, children[0])
+        if not play.is_elsewhere:  # on threads the parent may be who asks last; the child is answered then
+            assert isinstance(error, ActorTerminated)
 
     play(program)
 

@@ -264,7 +264,7 @@ async def test_data_moves_under_a_control_flood_that_never_ends() -> None:  # ca
             ref.tell(n)
         for _ in range(3):
             ref.tell("flood", lane=Lane.CONTROL)
-        await system.settle(timeout=3.0)
+        await system.settle()
         heard = await ref.ask("heard")
         assert [one for one in heard if one != "flood"] == [0, 1, 2, 3]
 
@@ -1828,7 +1828,7 @@ async def test_whatever_comes_in_between_each_message_is_handled_once_and_in_ord
                     others.append(asyncio.ensure_future(ref.inspect()))
             for _ in range(dice.randrange(8)):  # so that some of it is under way, and some is done
                 await asyncio.sleep(0)
-        await system.settle(timeout=3.0)
+        await system.settle()
         assert [one for one in heard if isinstance(one, int)] == list(range(600))
         if meanwhile in lanes:
             assert [one for one in heard if not isinstance(one, int)] == others
