@@ -9,6 +9,7 @@ import asyncio
 import threading
 from _thread import get_ident
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any
 
 from greenroom.actor.registry import systems
@@ -91,10 +92,11 @@ def _wake(future: asyncio.Future[None]) -> None:
     aio = future.get_loop()
     if asyncio._get_running_loop() is aio:
         wake()
-    elif not aio.is_closed():
+    else:
         # Whoever waited there has something to do again, which nobody else can know.
         for system in systems():
             if get_ident() == system._loop.runq.thread:
                 for work in list(system._loop.elsewhere):
                     work.touch()
-        aio.call_soon_threadsafe(wake)
+        with suppress(RuntimeError):  # it is closed: the thread has ended, and nobody waits there
+            aio.call_soon_threadsafe(wake)
