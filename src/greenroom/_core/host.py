@@ -47,6 +47,12 @@ class Host:
     def examine(self, cell: Cell, message: object) -> None:
         """Look at a message to such a cell that comes from another thread, and raise what its sender should hear."""
 
+    def awaits(self, question: object) -> None:
+        """A handler waits for the answer to a question that was put to such a cell, and for nothing else."""
+
+    def gave_up(self, question: object) -> None:
+        """Nobody waits for the answer to such a question any more."""
+
     def absorb(self, cell: Cell, result: object) -> object:
         """Do what a handler that works elsewhere has returned, if that can be done there; what is left of it."""
         return result

@@ -7,7 +7,7 @@ from greenroom._core.visits cimport Visits
 
 cdef bint COMPILED, EAGER_TASKS
 cdef double LONGEST_DELAY
-cdef int OPEN, ANSWERED, FAILED, GIVEN_UP
+cdef int GUARDED, OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef dict doing
 cdef object get_ident, get_running_loop, partial, _TOO_LATE
 

@@ -28,6 +28,7 @@ from functools import partial
 from types import GenericAlias
 from typing import Any
 
+from greenroom._core.alerts import GUARDED
 from greenroom._core.build import COMPILED
 from greenroom._core.cell import Cell
 from greenroom._core.doing import doing
@@ -152,6 +153,8 @@ class Question(Wait):
                     if cycle is not None:
                         self._give_up()
                         raise AskDeadlock(cycle)
+                    if self.target.alert & GUARDED:  # it is elsewhere, and so may be who would see a circle
+                        self._loop.host.awaits(self)
                     yield self
                 else:
                     if self._future is None:
@@ -223,6 +226,8 @@ class Question(Wait):
     def _give_up(self) -> None:
         if self._status == OPEN:
             self._close(GIVEN_UP, CancelledError())
+            if self.target.alert & GUARDED:
+                self._loop.host.gave_up(self)
 
     def _close(self, status: int, value: Any) -> None:
         self._status = status

@@ -278,6 +278,12 @@ class Lifecycle:
         if isinstance(body, Body) and body.more is not None:
             body.more.place.examine(message)
 
+    def awaits(self, question: object) -> None:
+        """A handler waits for an actor in another process: who waits for whom is known here."""
+
+    def gave_up(self, question: object) -> None:
+        """Nobody waits for its answer any more."""
+
     def absorb(self, cell: Cell, result: object) -> object:
         """An actor that works elsewhere has returned this; what is left of it for the loop to do. Any thread."""
         if result is SAME_VERDICT:

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,18 @@ class Bag(Actor[Any, Any]):
         return None
 
 
+async def _give_up(way: str, question: Any) -> None:
+    """Wait for an answer, but not for long."""
+    if way == "cancelled":
+        asyncio.get_running_loop().call_later(0.001, question.cancel)
+        with suppress(asyncio.CancelledError):
+            await question
+    else:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await question
+
+
 class Clerk(Actor[Any, Any]):
     """Uses the refs it is sent."""
 
@@ -118,6 +131,17 @@ class Clerk(Actor[Any, Any]):
                 return await ref.ask(question)
             case ("ask", ref, question, timeout):
                 return await ref.ask(question, timeout=timeout)
+            case ("ask late", ref, question):
+                await asyncio.sleep(0.001)
+                return await ref.ask(question, timeout=None)
+            case ("await late", ref, question):
+                asked = ref.ask(question, timeout=None)
+                await asyncio.sleep(0.001)
+                return await asked
+            case ("give up", way, ref, witness, until_end_of):
+                await _give_up(way, ref.ask("?", timeout=None))
+                witness.tell("gave up")
+                await until_end_of.terminated()
             case ("tell", ref, *words):
                 for word in words:
                     ref.tell(word)

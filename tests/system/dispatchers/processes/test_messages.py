@@ -14,6 +14,7 @@ from greenroom import (
     ActorTerminated,
     AskDeadlock,
     AskTimeout,
+    Context,
     Lane,
     MailboxConfig,
     MailboxFull,
@@ -23,7 +24,7 @@ from greenroom import (
     SystemConfig,
 )
 from greenroom.errors import FailedElsewhere, FrameTooLarge, NotSendable, Unhandled
-from greenroom.testing import assert_ledger_balanced
+from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.system.dispatchers.processes.guests import Bag, Clerk, Counter, Echo, Order, Stasher, Unreadable
 
 ONE = SystemConfig(dispatchers={"process": Process(workers=1)}, supervision=Supervision(backoff=None))
@@ -298,6 +299,41 @@ async def test_guests_that_wait_for_themselves_or_one_another_are_told_so() -> N
         with pytest.raises(AskDeadlock):
             await one.ask([("ask", two, "fine", None), ("ask", one, "myself", None)], timeout=None)
         assert await one.ask(("ask", two, "fine", None)) is None
+
+
+@pytest.mark.parametrize("way", ["ask late", "await late"])
+async def test_guests_that_wait_for_themselves_after_something_else_are_told_so(way: str) -> None:
+    async with ActorSystem(config=ONE) as system:
+        one, two = (system.spawn(Clerk, dispatcher="process") for _ in range(2))
+        with pytest.raises(AskDeadlock):
+            await one.ask((way, one, "myself"), timeout=None)
+        with pytest.raises(AskDeadlock):
+            await one.ask((way, two, (way, one, "back")), timeout=None)
+        assert await one.ask((way, two, "fine")) is None
+
+
+@pytest.mark.parametrize("way", ["its own deadline", "cancelled"])
+async def test_a_guest_that_has_given_up_waits_for_nobody(way: str) -> None:
+    async with ActorSystem(config=ONE) as system:
+        probe, gave_up, asks_back = TestProbe(system), asyncio.Event(), asyncio.Event()
+
+        async def ask_back(ctx: Context, message: Any) -> Any:
+            await gave_up.wait()
+            question = guest.ask("and you?", timeout=None)
+            asyncio.get_running_loop().call_soon(asks_back.set)
+            heard.append(await question)
+
+        heard: list[Any] = []
+        other, end = system.spawn(ask_back), system.spawn(Echo)
+        guest = system.spawn(Clerk, dispatcher="process")
+        guest.tell(("give up", way, other, probe.ref, end))
+        await probe.expect("gave up")
+        gave_up.set()
+        await asks_back.wait()
+        end.stop()
+        await system.settle()
+        assert heard == [None]
+        assert system.ledger().late_replies == 1  # what it was asked first, it has answered; nobody was there
 
 
 async def test_numpy_arrays_and_large_bytes_arrive_whole() -> None:

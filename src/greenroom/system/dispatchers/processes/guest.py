@@ -151,7 +151,6 @@ class Guest:
             if task is not self._awaited:
                 self._awaited = task
                 task.add_done_callback(self._wake)
-            self._house.note_question(self, task._waiter)
             return False
         return self.cell.waiting() or self._house.loop.visits.hand is self.cell
 

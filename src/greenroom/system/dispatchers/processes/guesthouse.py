@@ -219,8 +219,6 @@ class Guesthouse(Host):
 
             def told(ok: bool, value: Any) -> None:
                 self._asked.pop(question, None)
-                if asker is not None and not asker.is_gone:
-                    self.active[asker] = None  # it may wait for another next
                 if ok:
                     question.answer(value)
                 else:
@@ -237,11 +235,19 @@ class Guesthouse(Host):
             if type(given) in _SIZED and len(given) > _LARGE:
                 self.link.flush()  # which may have to wait for home: much of that would fill our memory
 
-    def note_question(self, guest: Guest, waiter: Any) -> None:
-        """A guest's handler waits for something: if it is an answer, home should know, for it may wait for itself."""
-        number = self._asked.get(waiter) if isinstance(waiter, Question) else None
-        if number is not None:
-            self.link.post("awaits", guest.number, number)
+    def awaits(self, question: Any) -> None:
+        """A guest's handler waits for an answer: home should know, for it may wait for itself."""
+        self._tell_of(question, "awaits")
+
+    def gave_up(self, question: Any) -> None:
+        """It does so no longer."""
+        self._tell_of(question, "gives up")
+
+    def _tell_of(self, question: Any, word: str) -> None:
+        number = self._asked.get(question)
+        guest = self._by_cell.get(question.asker)
+        if number is not None and guest is not None:
+            self.link.post(word, guest.number, number)
 
     def verdict(self, cell: Cell, verdict: Any) -> None:
         """A handler returned a behavior."""

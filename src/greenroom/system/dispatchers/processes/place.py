@@ -135,11 +135,15 @@ class ProcessPlace(Place):
         self._cancelled_at = None
         asking, self.asking = self.asking, {}
         for number, question in asking.items():
-            question.cancel()
-            if worker is not None:  # so that nothing is kept there for the sake of an answer
-                worker.answer(number, False, Failure.of(CancelledError()))
+            self._withdraw(number, question, worker)
         for task in list(self.tasks):
             task.cancel()
+
+    def _withdraw(self, number: int, question: Any, worker: Worker | None) -> None:
+        """Nobody waits for an answer to the guest any more."""
+        question.cancel()
+        if worker is not None:  # so that nothing is kept there for the sake of an answer
+            worker.answer(number, False, Failure.of(CancelledError()))
 
     def lost(self, error: WorkerLost) -> None:
         """The process is gone: what was under way there has failed, and so has the actor."""
@@ -270,6 +274,12 @@ class ProcessPlace(Place):
         work = self._call if self._flight is None or self._flight.is_cut() else self._flight
         if question is not None and work is not None:
             question._is_waited_for_by(work)
+
+    def gives_up(self, number: int) -> None:
+        """The guest waits for the answer no longer."""
+        question = self.asking.pop(number, None)
+        if question is not None:
+            self._withdraw(number, question, self.worker)
 
     # -- breaking off
 

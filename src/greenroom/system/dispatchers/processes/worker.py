@@ -279,4 +279,5 @@ _ABOUT_GUESTS: dict[str, Callable[..., None]] = {
     "unstash": ProcessPlace.unstash,
     "supervise": ProcessPlace.supervise,
     "awaits": ProcessPlace.awaits,
+    "gives up": ProcessPlace.gives_up,
 }
