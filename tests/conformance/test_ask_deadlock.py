@@ -57,10 +57,16 @@ def assert_is_circle(error: object, *circle: Ref) -> None:
 
 async def why_it_ended(play: Play, ref: Ref) -> object:
     """What it failed with. On threads, who asked last need not be who finds the circle: then it hears of one's end."""
-    cause: Any = (await ref.terminated()).cause
-    while play.is_elsewhere and isinstance(cause, ActorTerminated):
-        cause = cause.reason.cause
-    return cause
+    cause = (await ref.terminated()).cause
+    return cause_of(cause) if play.is_elsewhere else cause
+
+
+def cause_of(error: Any) -> object:
+    """What is behind it, if it is that an actor has ended."""
+    while isinstance(error, ActorTerminated):
+        reason: Any = error.reason
+        error = reason.cause
+    return error
 
 
 # -- circles
@@ -163,8 +169,7 @@ def test_an_actor_that_starts_can_close_a_circle(play: Play) -> None:  # case 25
 
         parent = system.spawn(Doer)
         error = await soon(parent.ask(spawn_and_ask, timeout=None))
-        found = error.reason.cause if isinstance(error, ActorTerminated) else error
-        assert_is_circle(found, parent, children[0])
+        assert_is_circle(cause_of(error), parent, children[0])
         if not play.is_elsewhere:  # on threads the parent may be who asks last; the child is answered then
             assert isinstance(error, ActorTerminated)
 
