@@ -314,7 +314,7 @@ def test_asks_that_were_given_up_leave_nothing_behind(play: Play, replies: str) 
         asked.clear()
         kept.clear()
         await system.settle()
-        assert asks_in_memory() == before
+        await until(lambda: asks_in_memory() == before)  # a thread may still be about to let go of the last
         assert system.snapshot().timers == 0
         assert keeper.is_alive
 

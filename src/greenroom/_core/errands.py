@@ -43,6 +43,8 @@ _PLAIN = (bool, int, float, str, bytes, tuple, list, dict)
 """What a handler may return that nobody has to look at."""
 _URGENT = ORDERS | HELD | LANES
 """What ends an errand before its messages do."""
+_NEVER = -1
+_SOON = -2
 
 
 class Work(Wait):
@@ -58,11 +60,14 @@ class Work(Wait):
         "_on_cut",
         "_over",
         "_result",
+        "_settled",
+        "_touches",
         "awaits",
         "cell",
         "on_wait",
         "question",
         "since",
+        "take_turns",
         "task",
     )
 
@@ -90,6 +95,11 @@ class Work(Wait):
         # Who wants to know when its thread only waits for an answer.
         self.on_wait: Callable[[bool], object] | None = None
         self._on_cut: Callable[[], object] | None = None
+        # How asyncio, where that carries it out, can be asked to do what it has ready, and then something more.
+        self.take_turns: Callable[[Callable[[], object]], object] | None = None
+        # How often it has been touched; and how often it had been when asyncio was last asked, and had done so.
+        self._touches = 0
+        self._settled = _NEVER
 
     # -- where it is carried out
 
@@ -192,7 +202,26 @@ class Work(Wait):
 
     def is_waiting(self) -> bool:
         """Whether it is known to wait for something that its own loop has to bring about."""
-        return self.question is not None and not self.question.done()
+        if self.question is not None and not self.question.done():
+            return True
+        if self._settled != self._touches or not self.awaits:
+            return False
+        # As with a handler on the loop itself: one that awaits a future has nothing to do until that is done.
+        future = getattr(self.task, "_fut_waiter", None)
+        return future is not None and not future.done()
+
+    def come_to_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called, on whatever thread, when it may be known whether it waits; unless that is under way."""
+        take_turns, touches = self.take_turns, self._touches
+        if take_turns is None or self._settled == _SOON:
+            return
+        self._settled = _SOON
+
+        def settled() -> None:
+            self._settled = touches
+            tell()
+
+        take_turns(settled)
 
     def on_cancel(self, ask: Callable[[], object]) -> None:
         """Have `ask` called when it is to be broken off, and can be."""
@@ -219,6 +248,7 @@ class Work(Wait):
     def touch(self) -> None:
         """It has something to do again: time must not pass over it, if that stands still until all is quiet."""
         elsewhere = self.cell.loop.elsewhere
+        self._touches += 1
         if elsewhere.pop(self, self) is None:
             self.since = monotonic()
             elsewhere[self] = None

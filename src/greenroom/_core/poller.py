@@ -182,11 +182,23 @@ class Poller:
             waiter: asyncio.Future[None] = aio.create_future()
             self._idle.append(waiter)
             look_again = aio.call_later(_HELD_UP, self._tell_idle) if self.loop.elsewhere else None
+            self._settle_elsewhere(aio)
             try:
                 await waiter
             finally:
                 if look_again is not None:
                     look_again.cancel()
+
+    def _settle_elsewhere(self, aio: asyncio.AbstractEventLoop) -> None:
+        """Find out which of the work that is done elsewhere only waits."""
+
+        def look_again() -> None:
+            with suppress(RuntimeError):  # it is closed: nobody waits any more
+                aio.call_soon_threadsafe(self._tell_idle)
+
+        for work in list(self.loop.elsewhere):
+            if not work.is_waiting():
+                work.come_to_rest(look_again)
 
     async def rest(self) -> None:
         """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, AskDeadlock, Context, ExitKind, Pinned, Supervision, SystemConfig
+from greenroom import Actor, ActorSystem, AskDeadlock, Context, ExitKind, ManualClock, Pinned, Supervision, SystemConfig
+from tests.gates import Event
 from tests.system.dispatchers.test_parallel import PATIENCE, do, run
 
 
@@ -231,6 +233,33 @@ def test_threads_of_actors_that_come_and_go_do_not_add_up() -> None:
     before = threading.active_count()
     run(program)
     assert threading.active_count() <= before
+
+
+def test_a_clock_that_is_moved_by_hand_need_not_wait_for_who_only_waits() -> None:
+    clock, log = ManualClock(), list[str]()
+
+    async def wait(ctx: Context, gate: Event) -> None:
+        await asyncio.sleep(0)
+        log.append("waits")
+        await gate.wait()
+        await asyncio.gather(asyncio.sleep(0), asyncio.sleep(0))
+        log.append("goes on")
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(wait, dispatcher="pinned")
+        began = time.monotonic()
+        for _ in range(20):
+            gate = Event()
+            ref.tell(gate)
+            await clock.advance(1.0)
+            assert log == ["waits"]
+            gate.set()
+            await clock.advance(1.0)
+            assert log == ["waits", "goes on"]
+            log.clear()
+        assert time.monotonic() - began < 2.5  # it would be twice that, if each were taken to be at work for a while
+
+    run(program, clock=clock)
 
 
 def test_a_sync_program_has_them_too() -> None:

@@ -27,6 +27,9 @@ _log = logging.getLogger("greenroom")
 _PROMPT = 0.05
 """Seconds in which a thread that only awaits something does what it is told."""
 
+_TURNS = 5
+"""Turns of asyncio in which what is ready there comes to rest, as for a ManualClock."""
+
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
@@ -96,6 +99,7 @@ class PinnedPlace(Place):
             self._home = self._threads.start_thread()
         home = self._home
         work.on_cut(lambda: self._give_up(home, work))
+        work.take_turns = home.take_turns
         home.do(work, self._context_of(work))
 
     def _context_of(self, work: Work) -> Context:
@@ -207,6 +211,10 @@ class AsyncioThread:
             raise WorkerLost(f"the thread {self.thread.name!r} has ended")
         self._call(lambda: self._begin(work, context))
 
+    def take_turns(self, then: Callable[[], object]) -> None:
+        """Call `then` when asyncio has done what it has ready, and what came of that. From the loop's thread."""
+        self._call(lambda: _turn(_TURNS, then))
+
     def stop(self) -> None:
         """End, with what is under way cancelled. From the loop's thread."""
         self._call(lambda: self._end.set())  # type: ignore[union-attr]
@@ -259,6 +267,13 @@ class AsyncioThread:
         finally:
             work.leave()
             work.bring_home()
+
+
+def _turn(left: int, then: Callable[[], object]) -> None:
+    if left:
+        asyncio.get_running_loop().call_soon(_turn, left - 1, then)
+    else:
+        then()
 
 
 def _abandon(task: asyncio.Task[None]) -> None:
