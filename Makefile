@@ -56,13 +56,19 @@ demo-picture: .venvs/demo/.ready .venvs/demo/.holds-compiled ## Draw the demo's 
 	@.venvs/demo/bin/python -m tools.demo_picture docs/images/demo.svg
 
 .PHONY: test test-compiled test-pure
-test: test-compiled test-pure smoke ## Run all tests in both builds, then try both wheels in empty environments
+test: ## Run all tests in both builds, then try both wheels in empty environments
+	@$(MAKE) -j2 prepared
+	@$(MAKE) test-compiled test-pure smoke
 test-compiled: ## Run the tests against the compiled build (ARGS="-k name" for some of them)
 test-pure: ## Run the tests against the plain-Python build
 # The type checkers too: what they say of users' programs is tested.
 test-compiled test-pure: test-%: .venvs/%/.installed .venvs/lint/.ready
 	@echo "== tests, $* build"
 	@GREENROOM_EXPECT=$* .venvs/$*/bin/python -m pytest -n 2 -m "not slow" --basetemp=build/tmp-$* $(ARGS)
+
+# What the tests need: wheels and environments. Few of these steps wait for one another, so two can be taken at a time.
+.PHONY: prepared
+prepared: $(BUILDS:%=.venvs/%/.installed) .venvs/lint/.ready
 
 .PHONY: smoke smoke-compiled smoke-pure
 smoke: smoke-compiled smoke-pure ## Install the wheels into empty environments and play ping-pong there

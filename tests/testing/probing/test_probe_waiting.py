@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,6 +107,20 @@ def test_nobody_can_tell_that_nothing_comes_for_longer_than_the_window_lasts(pla
             await probe.expect_no(within=0.01)
 
     play(program)
+
+
+def test_a_thread_that_is_held_up_does_not_take_that_for_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        aio = asyncio.get_running_loop()
+        time, looks = aio.time, count()
+        async with ActorSystem() as system:
+            probe = TestProbe(system)
+            monkeypatch.setattr(aio, "time", lambda: time() + 0.01 * next(looks))  # a while passes between two looks
+            await probe.expect_no()
+            await probe.expect_no(within=0.001)
+            monkeypatch.undo()
+
+    asyncio.run(main())
 
 
 def test_a_window_is_over_when_it_is_left(play: Play) -> None:

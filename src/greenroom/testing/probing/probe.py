@@ -204,8 +204,9 @@ class TestProbe:
         self._refuse(unwanted)
         await self._settle(unwanted)
         self._refuse(unwanted)
+        wanted = asyncio.get_running_loop().time() + within
         until, said = self._deadline(within)
-        if until < asyncio.get_running_loop().time() + within - _GRACE:
+        if until < wanted - _GRACE:
             raise AssertionError(f"{self.ref} cannot wait for {within} s to tell that no message comes {said}")
         while within > 0.0 and self._inbox.ended is None:
             arrivals = self._inbox.arrivals
