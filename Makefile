@@ -69,6 +69,7 @@ test-compiled test-pure: test-%: .venvs/%/.installed .venvs/lint/.ready
 # What the tests need: wheels and environments. Few of these steps wait for one another, so two can be taken at a time.
 .PHONY: prepared
 prepared: $(BUILDS:%=.venvs/%/.installed) .venvs/lint/.ready
+	@:
 
 .PHONY: smoke smoke-compiled smoke-pure
 smoke: smoke-compiled smoke-pure ## Install the wheels into empty environments and play ping-pong there
@@ -79,11 +80,14 @@ smoke-compiled smoke-pure: smoke-%: build/wheels/%.stamp
 	@build/smoke/$*/bin/pip install -qq --no-index --no-deps build/wheels/$*/*.whl
 	@GREENROOM_EXPECT=$* build/smoke/$*/bin/python -I tools/smoke.py
 
-.PHONY: lint
-lint: .venvs/lint/.ready ## Check style and types: ruff, mypy, pyright
+.PHONY: lint ruff pyright mypy
+lint: ruff pyright mypy ## Check style and types
+ruff: .venvs/lint/.ready
 	@echo "== ruff" && .venvs/lint/bin/ruff check $(CHECKED) && .venvs/lint/bin/ruff format --check $(CHECKED)
-	@echo "== mypy" && .venvs/lint/bin/mypy $(CHECKED)
+pyright: .venvs/lint/.ready
 	@echo "== pyright" && .venvs/lint/bin/pyright --pythonpath .venvs/lint/bin/python
+mypy: .venvs/lint/.ready
+	@echo "== mypy" && .venvs/lint/bin/mypy $(CHECKED)
 
 .PHONY: format
 format: .venvs/lint/.ready ## Rewrite the sources in the house style

@@ -13,6 +13,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,7 +83,8 @@ def tests_in(path: Path) -> Iterator[tuple[str, set[str]]]:
     lines = source.splitlines()
     module = ast.parse(source)
     by_default = names_in(ast.get_docstring(module) or "")
-    for node in ast.walk(module):
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    for node in chain(module.body, *(one.body for one in classes)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             signature = " ".join(lines[node.lineno - 1 : max(node.body[0].lineno - 1, node.lineno)])
             comment = signature.partition("#")[2]
