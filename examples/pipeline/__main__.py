@@ -28,6 +28,7 @@ async def run(seconds: float, shown_by: AbstractContextManager[View]) -> bool:
         try:
             with shown_by as view:
                 await follow(play(seconds, gate, gauges), gauges, view)
+            await system.settle()  # one that is about to be restarted may have a full mailbox
             for aggregator in aggregators:
                 await aggregator.ask(Flush())
             totals = await sink.ask(GetTotals())

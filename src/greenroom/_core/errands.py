@@ -97,7 +97,8 @@ class Work(Wait):
         self._on_cut: Callable[[], object] | None = None
         # How asyncio, where that carries it out, can be asked to do what it has ready, and then something more.
         self.take_turns: Callable[[Callable[[], object]], object] | None = None
-        # How often it has been touched; and how often it had been when asyncio was last asked, and had done so.
+        # How often it has been touched; and how often it had been when asyncio was last asked, and had done so. The
+        # loop's thread writes this when it asks, the other one when it is done; never both at once.
         self._touches = 0
         self._settled = _NEVER
 
