@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import COMPILED, Actor, ActorSystem, Context, Down, Exit, Lane, Supervision
+from greenroom import Actor, ActorSystem, Context, Down, Exit, Lane, Supervision
 from greenroom.actor.watch import BATCH
 from tests.conformance.watchers import BAD, Plain, Ref
 from tests.gates import Event
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Thousands of actors, each with something to do elsewhere: that takes a while, and shows nothing about them.
 pytestmark = pytest.mark.at_home
 
-MANY = 20_000 if COMPILED else 5_000  # more than any budget; plain Python takes its time
+MANY = 20_000
 SENTINELS = 40
 
 Bind = Callable[[Context, Ref], Any]

@@ -1,6 +1,6 @@
 """What each thread that works for a loop, and is not its own, is doing at present.
 
-Whoever needs to know looks itself up by its thread's number. Apart from `errands`, because nearly everything may ask
+Whoever needs to know looks itself up by its thread's number. Apart from `work`, because nearly everything may ask
 and only systems with such threads need the rest.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from greenroom._core.errands import Work
+    from greenroom._core.work import Work
 
 __all__ = ["doing"]
 

@@ -12,7 +12,8 @@ from inspect import iscoroutine
 from typing import Any
 
 from greenroom._core.cell import Cell
-from greenroom._core.errands import Call, Errand, Work
+from greenroom._core.errands import Errand
+from greenroom._core.work import Call, Work
 from greenroom.actor.away import AwayContext
 from greenroom.actor.body import Body
 from greenroom.actor.context import Context

@@ -18,7 +18,7 @@ from inspect import CO_COROUTINE
 from queue import SimpleQueue
 from typing import Any
 
-from greenroom._core.errands import Work
+from greenroom._core.work import Work
 from greenroom.actor.places import Place
 
 __all__ = ["Pool"]

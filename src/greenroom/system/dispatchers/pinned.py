@@ -16,7 +16,7 @@ from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
-from greenroom._core.errands import Work
+from greenroom._core.work import Work
 from greenroom.actor.places import Place
 from greenroom.errors import WorkerLost
 

@@ -106,6 +106,14 @@ class Bag(Actor[Any, Any]):
         return None
 
 
+async def _something_else() -> None:
+    """Wait for what is no answer."""
+    aio = asyncio.get_running_loop()
+    future = aio.create_future()
+    aio.call_soon(future.set_result, None)
+    await future
+
+
 async def _give_up(way: str, question: Any) -> None:
     """Wait for an answer, but not for long."""
     if way == "cancelled":
@@ -132,11 +140,11 @@ class Clerk(Actor[Any, Any]):
             case ("ask", ref, question, timeout):
                 return await ref.ask(question, timeout=timeout)
             case ("ask late", ref, question):
-                await asyncio.sleep(0.001)
+                await _something_else()
                 return await ref.ask(question, timeout=None)
             case ("await late", ref, question):
                 asked = ref.ask(question, timeout=None)
-                await asyncio.sleep(0.001)
+                await _something_else()
                 return await asked
             case ("give up", way, ref, witness, until_end_of):
                 await _give_up(way, ref.ask("?", timeout=None))

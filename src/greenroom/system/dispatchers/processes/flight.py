@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom._core.alerts import HELD, LANES, ORDERS, ROOM
 from greenroom._core.cell import Cell
-from greenroom._core.errands import Work
 from greenroom._core.kinds import MESSAGE
 from greenroom._core.kinds import STASHED as PUT_ASIDE
 from greenroom._core.slip import Slip
+from greenroom._core.work import Work
 from greenroom.actor.ask import Question
 from greenroom.actor.behaviors import Behaviors
 from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost, in_words

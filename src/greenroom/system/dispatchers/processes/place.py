@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.cell import Cell
-from greenroom._core.errands import Work
+from greenroom._core.work import Work
 from greenroom.actor.behaviors import Behaviors
 from greenroom.actor.body import Body
 from greenroom.actor.context import Context
