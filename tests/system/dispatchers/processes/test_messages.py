@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -310,6 +311,28 @@ async def test_guests_that_wait_for_themselves_after_something_else_are_told_so(
         with pytest.raises(AskDeadlock):
             await one.ask((way, two, (way, one, "back")), timeout=None)
         assert await one.ask((way, two, "fine")) is None
+
+
+async def test_a_circle_over_all_dispatchers_is_found_however_it_goes() -> None:  # case 25
+    def ask_and_wait(ctx: Context, message: Any) -> Any:
+        return message[1].ask_sync(message[2], timeout=None) if isinstance(message, tuple) else None
+
+    supervision = Supervision(backoff=None, max_restarts=None)
+    async with ActorSystem(config=SystemConfig(dispatchers=ONE.dispatchers, supervision=supervision)) as system:
+        refs = {name: system.spawn(Clerk, dispatcher=name) for name in ("concurrent", "pinned", "process")}
+        refs["parallel"] = system.spawn(ask_and_wait, dispatcher="parallel")
+        rings = [ring for count in (2, 3, 4) for ring in permutations(refs, count) if ring[0] == min(ring)]
+        for first, *others in rings:
+            chain: Any = "the end"
+            for name in reversed(others):
+                chain = ("ask", refs[name], chain, None)
+            circle: Any = ("ask", refs[first], "the end", None)
+            for name in reversed(others):
+                circle = ("ask", refs[name], circle, None)
+            with pytest.raises(AskDeadlock) as told:
+                await refs[first].ask(circle, timeout=None)
+            assert set(told.value.cycle) == {refs[name] for name in (first, *others)}
+            assert await refs[first].ask(chain, timeout=None) is None
 
 
 @pytest.mark.parametrize("way", ["its own deadline", "cancelled"])
