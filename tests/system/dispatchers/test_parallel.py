@@ -47,6 +47,7 @@ def run(program: Any, **config: Any) -> ActorSystem:
             await program(system)
 
     asyncio.run(main())
+    gc.collect()  # what complains when it is thrown away does so now, in the test that made it
     assert_ledger_balanced(system)
     return system
 
