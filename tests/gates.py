@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import Any
 
-from greenroom.actor.registry import systems
+from greenroom.actor.records.systems import systems
 
 __all__ = ["Event", "Gate", "idle_elsewhere", "turns"]
 

@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 # From the ground up. A room imports from the floors below it and from itself; rooms on one floor are strangers.
 FLOORS = [
-    ["ground"],  # errors, clock, lanes, ledger, exits, records: the files that lie directly in the package
+    ["ground"],  # errors, clock, lanes, ledger, exits, frozen: the files that lie directly in the package
     ["_core", "policy"],
     ["actor", "wire"],
     ["supervision"],
@@ -45,7 +45,7 @@ KIT_FLOORS = [
     ["testing"],  # greenroom/testing/__init__.py
 ]
 KIT_FLOOR_OF = {room: floor for floor, rooms in enumerate(KIT_FLOORS) for room in rooms}
-GROUND = {"errors", "clock", "exits", "lanes", "ledger", "records"}
+GROUND = {"errors", "clock", "exits", "lanes", "ledger", "frozen"}
 
 
 def module_name(path: Path) -> str:

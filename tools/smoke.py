@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import greenroom
-from greenroom._core.loop import Loop
+from greenroom._core.scheduler.loop import Loop
 
 ROUNDS = 10_000
 

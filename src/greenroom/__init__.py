@@ -16,17 +16,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from greenroom._core.build import COMPILED
-from greenroom._core.timers import Timer
-from greenroom.actor.actor import Actor
-from greenroom.actor.ask import Reply
-from greenroom.actor.behaviors import Behavior, Behaviors
-from greenroom.actor.context import Context
-from greenroom.actor.deadletters import DeadLetter, DeadLetters
-from greenroom.actor.drain import Drain
-from greenroom.actor.handles import handles
-from greenroom.actor.props import Props, props
-from greenroom.actor.ref import ActorRef, Asked, Request
-from greenroom.actor.signals import (
+from greenroom._core.timing.timers import Timer
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.messaging.ask import Reply
+from greenroom.actor.api.behaviors import Behavior, Behaviors
+from greenroom.actor.api.context import Context
+from greenroom.actor.messaging.deadletters import DeadLetter, DeadLetters
+from greenroom.actor.messaging.drain import Drain
+from greenroom.actor.api.handles import handles
+from greenroom.actor.api.props import Props, props
+from greenroom.actor.messaging.ref import ActorRef, Asked, Request
+from greenroom.actor.messaging.signals import (
     ChildTerminated,
     Down,
     Exit,
@@ -41,7 +41,7 @@ from greenroom.actor.signals import (
     Signal,
     Terminated,
 )
-from greenroom.actor.states import State
+from greenroom.actor.records.states import State
 from greenroom.clock import Clock, ManualClock, MonotonicClock, Random
 from greenroom.errors import (
     ActorTerminated,

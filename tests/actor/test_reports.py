@@ -21,7 +21,7 @@ from greenroom import (
     Scope,
     Supervision,
 )
-from greenroom.actor.reports import LOG_PERIOD, LOGGED_PER_PERIOD
+from greenroom.actor.failure.reports import LOG_PERIOD, LOGGED_PER_PERIOD
 from tests.conformance.watchers import BAD
 from tests.system.eyes import HandClock
 

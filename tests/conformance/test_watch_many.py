@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import Actor, ActorSystem, Context, Down, Exit, Lane, Supervision
-from greenroom.actor.watch import BATCH
+from greenroom.actor.relations.watch import BATCH
 from tests.conformance.watchers import BAD, Plain, Ref
 from tests.gates import Event
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from greenroom._core.limits import Limits
-from greenroom._core.loop import Loop
+from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from tests.core.hosts import Letters
 

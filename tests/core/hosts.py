@@ -1,8 +1,8 @@
 """Hosts that write down what they are told."""
 
-from greenroom._core.cell import Cell
-from greenroom._core.host import Host
-from greenroom._core.verdict import Verdict
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.host import Host
+from greenroom._core.behavior import Verdict
 
 
 class Returned(Verdict):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.cell import Cell
-from greenroom._core.counts import count_cell, count_loop
-from greenroom._core.loop import Loop
-from greenroom._core.slip import Slip
-from greenroom._core.verdict import Verdict
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.accounting import count_cell, count_loop
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.receipt import Slip
+from greenroom._core.behavior import Verdict
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig

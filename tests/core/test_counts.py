@@ -10,13 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from greenroom._core.cell import Cell
-from greenroom._core.counts import count_cell, count_loop
-from greenroom._core.host import Host
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.accounting import count_cell, count_loop
+from greenroom._core.scheduler.host import Host
 from greenroom._core.limits import Limits
-from greenroom._core.loop import Loop
-from greenroom._core.slip import Slip
-from greenroom._core.timers import Timer
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.receipt import Slip
+from greenroom._core.timing.timers import Timer
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.exits import ends_system

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greenroom._core.alerts import AWAY, GUARDED
-from greenroom._core.cell import Cell
-from greenroom._core.counts import count_cell, count_loop
-from greenroom._core.hooks import Hooks
-from greenroom._core.host import Host
-from greenroom._core.loop import Loop
-from greenroom._core.slip import Slip
+from greenroom._core.flags import AWAY, GUARDED
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.accounting import count_cell, count_loop
+from greenroom._core.observerhooks import Hooks
+from greenroom._core.scheduler.host import Host
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.receipt import Slip
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.hooks import EVENTS, Hooks
+from greenroom._core.observerhooks import EVENTS, Hooks
 from greenroom._core.limits import Limits
-from greenroom._core.loop import Loop
+from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom._core.cell import Cell
-from greenroom._core.loop import Loop
-from greenroom._core.poller import Poller
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.poller import Poller
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 from tests.core.props import ONE_AT_A_TIME, bare_yield

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from greenroom._core.loop import Loop
-from greenroom._core.poller import Poller
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.poller import Poller
 from greenroom.clock import ManualClock
 from greenroom.errors import InvalidDelay
 from tests.core.props import ONE_AT_A_TIME, bare_yield

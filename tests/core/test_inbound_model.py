@@ -9,10 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from greenroom._core.cell import Cell
-from greenroom._core.counts import count_loop
-from greenroom._core.host import Host
-from greenroom._core.loop import Loop
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.scheduler.host import Host
+from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow

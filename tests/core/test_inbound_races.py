@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.counts import count_loop
-from greenroom._core.loop import Loop
+from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, Overflow

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from greenroom._core.limits import Limits
-from greenroom._core.loop import Loop
+from greenroom._core.scheduler.loop import Loop
 from greenroom.errors import ConfigError, TooManyActors, TooManyTimers
 
 LARGEST = (1 << 31) - 1

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.cell import Cell
-from greenroom._core.counts import count_cell, count_loop
-from greenroom._core.hooks import Hooks
-from greenroom._core.host import Host
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.accounting import count_cell, count_loop
+from greenroom._core.observerhooks import Hooks
+from greenroom._core.scheduler.host import Host
 from greenroom._core.limits import Limits
-from greenroom._core.loop import Loop
+from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import LoopStopped, TooManyActors, WaitsForItself, WrongThread
 from greenroom.lanes import Lane

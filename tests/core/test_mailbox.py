@@ -7,10 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from greenroom._core.alerts import LANES, PRIORITY, SLIPS
-from greenroom._core.loop import Loop
-from greenroom._core.mailbox import Mailbox
-from greenroom._core.slip import NOTICE, Slip
+from greenroom._core.flags import LANES, PRIORITY, SLIPS
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.mailbox.mailbox import Mailbox
+from greenroom._core.receipt import NOTICE, Slip
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom._core.cell import Cell
-from greenroom._core.counts import count_loop
-from greenroom._core.loop import Loop
-from greenroom._core.poller import Poller
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.poller import Poller
 from greenroom.errors import AlreadyAttached, LoopStopped, WrongThread
 from tests.core.props import ONE_AT_A_TIME, take_down
 

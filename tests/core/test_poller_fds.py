@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from greenroom._core.counts import count_loop
+from greenroom._core.scheduler.accounting import count_loop
 from greenroom._core.limits import Limits
 from greenroom.errors import LoopStopped, TooManyWatches, WatchError
 from tests.core.props import take_down
@@ -137,8 +137,8 @@ def test_a_watched_fd_may_be_closed_and_its_number_watched_again(run: Run) -> No
 
 CLOSES_AT_ONCE = """
 import asyncio, os, socket, sys
-from greenroom._core.loop import Loop
-from greenroom._core.poller import Poller
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.poller import Poller
 
 async def main():
     poller = Poller(Loop())

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom._core.loop import Loop
+from greenroom._core.scheduler.loop import Loop
 from greenroom._core.runqueue import RunQueue
 from tests.core.props import Straggler, collects_while_allocating
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenroom._core.dice import Dice
-from greenroom._core.loop import Loop
+from greenroom._core.simulation.prng import Dice
+from greenroom._core.scheduler.loop import Loop
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.schedules import PATIENCE_STEPS, Fifo, Pct, Schedule, Scripted, Shuffled
+from greenroom._core.simulation.schedules import PATIENCE_STEPS, Fifo, Pct, Schedule, Scripted, Shuffled
 
 STEPS = 400
 

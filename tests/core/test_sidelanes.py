@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greenroom._core.sidelanes import SideLanes, data_place
+from greenroom._core.mailbox.sidelanes import SideLanes, data_place
 from greenroom.lanes import Lane
 
 SIDE = [Lane.CONTROL, Lane.MANAGEMENT, Lane.LOG]

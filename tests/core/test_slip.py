@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.loop import Loop
-from greenroom._core.slip import NOTICE, Slip
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.receipt import NOTICE, Slip
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 
 

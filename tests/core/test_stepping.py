@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom._core.counts import count_cell, count_loop
-from greenroom._core.host import Host
-from greenroom._core.loop import Loop
-from greenroom._core.slip import Slip
+from greenroom._core.scheduler.accounting import count_cell, count_loop
+from greenroom._core.scheduler.host import Host
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.receipt import Slip
 from greenroom.errors import WaitsForItself
 from tests.core.hosts import Returned
 from tests.core.props import LONG, bare_yield, me, never, var

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from greenroom._core.counts import count_cell
+from greenroom._core.scheduler.accounting import count_cell
 from tests.core.props import LONG, bare_yield, me, never, var
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from greenroom._core.counts import count_loop
-from greenroom._core.loop import Loop
-from greenroom._core.poller import Poller
+from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.poller import Poller
 from tests.core.hosts import Returned
 from tests.core.props import bare_yield, never
 

@@ -5,9 +5,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom._core.cell import Cell
-from greenroom._core.loop import Loop
-from greenroom._core.table import Table
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.celltable import Table
 from greenroom.errors import TooManyActors
 
 LAST_GENERATION = (1 << 31) - 1

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.cell import Cell
-from greenroom._core.counts import count_loop
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.accounting import count_loop
 from greenroom._core.limits import Limits
-from greenroom._core.loop import Loop
+from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import InvalidDelay, TooManyTimers
 from greenroom.lanes import MailboxConfig, Overflow

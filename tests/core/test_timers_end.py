@@ -5,8 +5,8 @@ import weakref
 
 import pytest
 
-from greenroom._core.counts import count_loop
-from greenroom._core.timers import Timer
+from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.timing.timers import Timer
 from greenroom.errors import LoopStopped
 from tests.core.clockwork import Stage
 

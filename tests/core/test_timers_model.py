@@ -4,9 +4,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
-from greenroom._core.counts import count_loop
-from greenroom._core.loop import Loop
-from greenroom._core.timers import Timer
+from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.timing.timers import Timer
 from greenroom.clock import ManualClock
 
 

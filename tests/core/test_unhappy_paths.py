@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.cell import Cell
-from greenroom._core.counts import count_loop
-from greenroom._core.hooks import Hooks
-from greenroom._core.host import Host
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.observerhooks import Hooks
+from greenroom._core.scheduler.host import Host
 from greenroom._core.limits import Limits
-from greenroom._core.loop import Loop
-from greenroom._core.poller import Poller
-from greenroom._core.slip import Slip
-from greenroom._core.verdict import Verdict
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.poller import Poller
+from greenroom._core.receipt import Slip
+from greenroom._core.behavior import Verdict
 from greenroom.clock import ManualClock
 from greenroom.errors import InternalError, WrongLoop
 from greenroom.lanes import MailboxConfig, Overflow

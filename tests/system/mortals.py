@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from greenroom import Actor, ActorRef, ActorSystem
-from greenroom._core.timers import Bucket
+from greenroom._core.timing.timers import Bucket
 
 
 class Book:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from greenroom.errors import ConfigError
-from greenroom.records import Record
+from greenroom.frozen import Record
 
 __all__ = ["Limits"]
 

@@ -1,6 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.ring cimport greenroom_put, greenroom_take
+from greenroom._core.mailbox.ring cimport greenroom_put, greenroom_take
 
 cdef bint COMPILED
 

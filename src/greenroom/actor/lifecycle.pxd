@@ -1,11 +1,11 @@
 import cython
 cimport greenroom._core.generators
-from greenroom._core.cell cimport Cell, thread_ident
-from greenroom._core.loop cimport Loop
-from greenroom._core.slip cimport Slip
-from greenroom.actor.address cimport Address
-from greenroom.actor.body cimport Body, Family, Obituary, new_object, obituary_of
-from greenroom.actor.spec cimport Blueprint, Spec, spec_of
+from greenroom._core.mailbox.cell cimport Cell, thread_ident
+from greenroom._core.scheduler.loop cimport Loop
+from greenroom._core.receipt cimport Slip
+from greenroom.actor.messaging.address cimport Address
+from greenroom.actor.records.record cimport Body, Family, Obituary, new_object, obituary_of
+from greenroom.actor.life.spec cimport Blueprint, Spec, spec_of
 
 cdef bint COMPILED
 cdef int AWAY, GUARDED, CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED

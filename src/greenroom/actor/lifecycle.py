@@ -13,24 +13,26 @@ from math import inf
 from typing import Any
 from weakref import WeakValueDictionary
 
-from greenroom._core.alerts import AWAY, GUARDED
+from greenroom._core.flags import AWAY, GUARDED
 from greenroom._core.build import COMPILED
-from greenroom._core.cell import ENDED, Cell
-from greenroom._core.loop import Loop
-from greenroom._core.slip import Slip
-from greenroom.actor import bonds, ending, forcing, oversight, restarting, starting
-from greenroom.actor.behaviors import Behavior, Behaviors
-from greenroom.actor.body import Body, Family, Obituary, obituary_of
-from greenroom.actor.context import Context
-from greenroom.actor.oversight import Failing
-from greenroom.actor.procedures import begin, call_hook, hand_to_actor, place_of
-from greenroom.actor.ref import ActorRef
-from greenroom.actor.reports import report_undecided
-from greenroom.actor.restarting import Leave
-from greenroom.actor.signals import ChildTerminated, Down, Exit, ReceiveTimeout, Terminated
-from greenroom.actor.spec import Settings, spec_of
-from greenroom.actor.states import STATES, State
-from greenroom.actor.watch import deliver, tell_watchers
+from greenroom._core.mailbox.cell import ENDED, Cell
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.receipt import Slip
+from greenroom.actor.failure import decision
+from greenroom.actor.life import ending, forcing, restarting, starting
+from greenroom.actor.relations import links as bonds
+from greenroom.actor.api.behaviors import Behavior, Behaviors
+from greenroom.actor.records.record import Body, Family, Obituary, obituary_of
+from greenroom.actor.api.context import Context
+from greenroom.actor.failure.decision import Failing
+from greenroom.actor.life.hooks import begin, call_hook, hand_to_actor, place_of
+from greenroom.actor.messaging.ref import ActorRef
+from greenroom.actor.failure.reports import report_undecided
+from greenroom.actor.life.restarting import Leave
+from greenroom.actor.messaging.signals import ChildTerminated, Down, Exit, ReceiveTimeout, Terminated
+from greenroom.actor.life.spec import Settings, spec_of
+from greenroom.actor.records.states import STATES, State
+from greenroom.actor.relations.watch import deliver, tell_watchers
 from greenroom.errors import ActorTerminated, RefGone, SystemStopped
 from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitKind, ExitReason, ends_system
 from greenroom.lanes import MailboxConfig
@@ -336,7 +338,7 @@ class Lifecycle:
             return  # an order to end waits
         if more.phase != ending.NONE:
             return  # its ending goes on
-        oversight.judge(self, cell, body, message, cause)
+        decision.judge(self, cell, body, message, cause)
 
     def ref_of(self, cell: Cell) -> object:
         """A ref for a cell that has lost its own: an ended actor's."""

@@ -1,4 +1,4 @@
-from greenroom.actor.address cimport Address
+from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.lifecycle cimport Lifecycle
 
 cdef object MailboxConfig, Drain

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from greenroom.actor.address import Address
-from greenroom.actor.body import Body
-from greenroom.actor.drain import Drain
+from greenroom.actor.messaging.address import Address
+from greenroom.actor.records.record import Body
+from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.lifecycle import Lifecycle
-from greenroom.actor.spec import Settings
+from greenroom.actor.life.spec import Settings
 from greenroom.errors import ConfigError, InvalidName, WrongLoop
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.specs import Supervision

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 
 from greenroom.errors import ConfigError
-from greenroom.records import Record
+from greenroom.frozen import Record
 
 __all__ = ["Backoff", "Streak", "next_delay"]
 

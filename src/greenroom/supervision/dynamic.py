@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from greenroom.actor.address import Address
-from greenroom.actor.ask import Reply
+from greenroom.actor.messaging.address import Address
+from greenroom.actor.messaging.ask import Reply
 from greenroom.errors import ConfigError, TooManyChildren
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import AutoShutdown, ChildSpec, DynamicSpec
 from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Child, GiveUp, plan, wants_restart
-from greenroom.supervision.keeping import Keeping, Operation
+from greenroom.supervision.base import Keeping, Operation
 from greenroom.supervision.requests import StartChild
-from greenroom.supervision.wards import Ward
+from greenroom.supervision.childrecord import Ward
 
 __all__ = ["DynamicSupervisor"]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from greenroom.actor.ref import ActorRef, Request
-from greenroom.actor.states import State
+from greenroom.actor.messaging.ref import ActorRef, Request
+from greenroom.actor.records.states import State
 
 __all__ = [
     "ChildCounts",

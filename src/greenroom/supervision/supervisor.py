@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from greenroom.actor.address import Address
-from greenroom.actor.ask import Reply
-from greenroom.actor.reports import when
+from greenroom.actor.messaging.address import Address
+from greenroom.actor.messaging.ask import Reply
+from greenroom.actor.failure.reports import when
 from greenroom.errors import (
     ActorTerminated,
     BadArgument,
@@ -22,9 +22,9 @@ from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import AutoShutdown, ChildSpec, Restart, SupervisorSpec
 from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Action, Child, Forget, GiveUp, ShutDown, Start, Stop, plan, wants_restart
-from greenroom.supervision.keeping import Keeping, Operation
+from greenroom.supervision.base import Keeping, Operation
 from greenroom.supervision.requests import DeleteChild, RestartChild, StartChild
-from greenroom.supervision.wards import LEAVING, RESTING, STARTING, STOPPED, Due, DueAlarm, Nudge, Wake, Ward
+from greenroom.supervision.childrecord import LEAVING, RESTING, STARTING, STOPPED, Due, DueAlarm, Nudge, Wake, Ward
 
 __all__ = ["Supervisor"]
 

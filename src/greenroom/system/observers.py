@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from greenroom._core.hooks import Hooks
+from greenroom._core.observerhooks import Hooks
 
 __all__ = ["Observer", "Observers"]
 

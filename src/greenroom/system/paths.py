@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from greenroom._core.loop import Loop
-from greenroom.actor.body import Family
+from greenroom._core.scheduler.loop import Loop
+from greenroom.actor.records.record import Family
 from greenroom.errors import BadArgument
 
 __all__ = ["find_by_name"]

@@ -16,15 +16,15 @@ from contextlib import suppress
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.timers import Alarm
-from greenroom.actor.body import Body
-from greenroom.actor.drain import drain
-from greenroom.actor.forcing import cancel_handler
+from greenroom._core.timing.timers import Alarm
+from greenroom.actor.records.record import Body
+from greenroom.actor.messaging.drain import drain
+from greenroom.actor.life.forcing import cancel_handler
 from greenroom.exits import KILLED, SHUTDOWN
-from greenroom.records import Record
+from greenroom.frozen import Record
 
 if TYPE_CHECKING:
-    from greenroom._core.poller import Poller
+    from greenroom._core.scheduler.poller import Poller
     from greenroom.actor.lifecycle import Lifecycle
 
 __all__ = ["Phase", "Shutdown", "ShutdownReport"]

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from greenroom._core.counts import count_cell
-from greenroom.actor.body import Body, Family
-from greenroom.actor.ref import ActorRef
+from greenroom._core.scheduler.accounting import count_cell
+from greenroom.actor.records.record import Body, Family
+from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.spawner import CONCURRENT
-from greenroom.actor.standing import Standing
-from greenroom.actor.states import STATES
+from greenroom.actor.records.restartstate import Standing
+from greenroom.actor.records.states import STATES
 from greenroom.lanes import Lane
 from greenroom.ledger import Ledger
 

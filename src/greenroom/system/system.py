@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future as ThreadFuture
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from greenroom._core.counts import count_cell, count_loop
-from greenroom._core.hooks import Hooks
-from greenroom._core.loop import Loop
-from greenroom._core.poller import Poller
-from greenroom.actor.ask import work_here
-from greenroom.actor.deadletters import DeadLetters
+from greenroom._core.scheduler.accounting import count_cell, count_loop
+from greenroom._core.observerhooks import Hooks
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.poller import Poller
+from greenroom.actor.messaging.ask import work_here
+from greenroom.actor.messaging.deadletters import DeadLetters
 from greenroom.actor.lifecycle import Lifecycle
-from greenroom.actor.registry import enrol
+from greenroom.actor.records.systems import enrol
 from greenroom.actor.spawner import CONCURRENT, Spawner
-from greenroom.actor.spawning import Spawns
-from greenroom.actor.timing import cell_of
+from greenroom.actor.api.spawn import Spawns
+from greenroom.actor.messaging.timers import cell_of
 from greenroom.clock import Clock, Random
 from greenroom.errors import (
     ConfigError,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from greenroom.actor.ref import ActorRef
+    from greenroom.actor.messaging.ref import ActorRef
     from greenroom.system.dispatchers.registry import Dispatchers
     from greenroom.system.snapshot import SystemSnapshot
 

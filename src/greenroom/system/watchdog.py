@@ -19,7 +19,7 @@ from weakref import ref
 if TYPE_CHECKING:
     from types import FrameType
 
-    from greenroom._core.loop import Loop
+    from greenroom._core.scheduler.loop import Loop
 
 __all__ = ["WATCHDOG", "unwatch", "watch"]
 

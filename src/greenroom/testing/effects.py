@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from greenroom.actor.drain import Drain
+from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.spawner import CONCURRENT
 from greenroom.errors import AlreadyReplied, BadArgument, in_words
 from greenroom.lanes import Lane
-from greenroom.records import Record
+from greenroom.frozen import Record
 from greenroom.testing.probing.matching import shown
 
 if TYPE_CHECKING:
-    from greenroom._core.timers import Timer
-    from greenroom.actor.ask import Question
-    from greenroom.actor.body import Body
-    from greenroom.actor.ref import ActorRef
-    from greenroom.actor.signals import MonitorRef
-    from greenroom.actor.spec import Settings, Spec
+    from greenroom._core.timing.timers import Timer
+    from greenroom.actor.messaging.ask import Question
+    from greenroom.actor.records.record import Body
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.messaging.signals import MonitorRef
+    from greenroom.actor.life.spec import Settings, Spec
     from greenroom.lanes import MailboxConfig
     from greenroom.policy.directives import Directive
     from greenroom.policy.specs import Supervision

@@ -17,9 +17,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.dice import Dice
+from greenroom._core.simulation.prng import Dice
 from greenroom.errors import ConfigError
-from greenroom.records import Record
+from greenroom.frozen import Record
 
 __all__ = ["Fault", "crash", "delay", "fill", "reorder", "shutdown", "slow", "stop"]
 

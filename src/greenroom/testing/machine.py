@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from hypothesis.strategies import SearchStrategy
 
-from greenroom._core.dice import Dice
-from greenroom._core.director import Director
-from greenroom._core.schedules import Scripted
-from greenroom._core.virtualclock import VirtualClock
+from greenroom._core.simulation.prng import Dice
+from greenroom._core.simulation.director import Director
+from greenroom._core.simulation.schedules import Scripted
+from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.checks.ledgers import assert_ledger_balanced

@@ -19,7 +19,7 @@ import pickle
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from greenroom._core.kinds import ATOMS
+from greenroom._core.itemkinds import ATOMS
 from greenroom.errors import BadArgument, FailedElsewhere, FrameTooLarge, NotSendable, WireError, in_words
 from greenroom.wire.failures import is_portable
 

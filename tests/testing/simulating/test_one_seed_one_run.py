@@ -319,7 +319,7 @@ def test_an_interrupt_in_the_middle_of_asyncios_work_breaks_nothing() -> None:
 
 AT_THE_DOOR = """
 import gc, logging, sys, threading, time
-from greenroom._core.director import directing
+from greenroom._core.simulation.director import directing
 from greenroom.testing import Simulation
 from greenroom.testing.simulating import patches
 

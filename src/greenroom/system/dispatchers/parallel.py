@@ -18,8 +18,8 @@ from inspect import CO_COROUTINE
 from queue import SimpleQueue
 from typing import Any
 
-from greenroom._core.work import Work
-from greenroom.actor.places import Place
+from greenroom._core.handoff.handoff import Work
+from greenroom.actor.offload.executor import Place
 
 __all__ = ["Pool"]
 

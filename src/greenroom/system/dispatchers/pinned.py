@@ -16,8 +16,8 @@ from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
-from greenroom._core.work import Work
-from greenroom.actor.places import Place
+from greenroom._core.handoff.handoff import Work
+from greenroom.actor.offload.executor import Place
 from greenroom.errors import WorkerLost
 
 __all__ = ["PinnedPlace", "PinnedThreads"]

@@ -20,8 +20,8 @@ from greenroom.system.dispatchers.settings import (
 if TYPE_CHECKING:
     import threading
 
-    from greenroom.actor.places import Place
-    from greenroom.actor.spec import Spec
+    from greenroom.actor.offload.executor import Place
+    from greenroom.actor.life.spec import Spec
 
 __all__ = ["Dispatchers"]
 
@@ -135,7 +135,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
 
                 crew = Pool(name, self._system, settings.threads)
             elif isinstance(settings, Process):
-                from greenroom.system.dispatchers.processes.workers import Workers
+                from greenroom.system.dispatchers.processes.pool.pool import Workers
 
                 crew = Workers(name, self._home, settings.workers, settings.frame_limit)
             else:

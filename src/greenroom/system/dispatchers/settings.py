@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from greenroom.errors import ConfigError
-from greenroom.records import Record
+from greenroom.frozen import Record
 
 __all__ = ["BUILT_IN", "Concurrent", "DispatcherSettings", "Parallel", "Pinned", "Process", "settings_of"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from types import EllipsisType, new_class
 from typing import Any, NamedTuple, TypeVar
 
-from greenroom.actor.actor import Actor
-from greenroom.actor.ask import require_timeout
-from greenroom.actor.ref import ActorRef
-from greenroom.actor.signals import (
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.messaging.ask import require_timeout
+from greenroom.actor.messaging.ref import ActorRef
+from greenroom.actor.messaging.signals import (
     ChildTerminated,
     PostRestart,
     PostStart,
@@ -21,8 +21,8 @@ from greenroom.actor.signals import (
     Signal,
     Terminated,
 )
-from greenroom.actor.spec import blueprint_of
-from greenroom.actor.states import State
+from greenroom.actor.life.spec import blueprint_of
+from greenroom.actor.records.states import State
 from greenroom.errors import BadArgument, NotAnActor, in_words
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.testing.checks.alike import what_differs

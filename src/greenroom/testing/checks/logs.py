@@ -8,13 +8,13 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from greenroom.actor.address import Address
+from greenroom.actor.messaging.address import Address
 from greenroom.errors import BadArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from greenroom.actor.ref import ActorRef
+    from greenroom.actor.messaging.ref import ActorRef
 
 __all__ = ["CapturedLogs", "capture_logs"]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
-from greenroom._core.director import director_here
+from greenroom._core.simulation.director import director_here
 from greenroom.actor import registry
 from greenroom.system.shutdown import Phase
 from greenroom.system.watchdog import WATCHDOG

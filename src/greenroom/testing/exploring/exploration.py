@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, TextIO
 
 from greenroom.errors import ConfigError, SimulationEndless, in_words
-from greenroom.records import Record
+from greenroom.frozen import Record
 from greenroom.system.config import SystemConfig
 from greenroom.testing.exploring.crew import Crew, NotRepeated, RunHung, WorkerLost
 from greenroom.testing.exploring.quiet import quiet

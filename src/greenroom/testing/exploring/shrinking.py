@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from greenroom.records import Record
+from greenroom.frozen import Record
 from greenroom.testing.exploring.examining import Choices, Examiner, ExaminerApart
 from greenroom.testing.exploring.forks import may_fork
 from greenroom.testing.exploring.status import StatusLine

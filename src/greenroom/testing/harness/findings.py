@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from greenroom.actor.body import Body
-from greenroom.actor.context import Context
-from greenroom.actor.states import State
+from greenroom.actor.records.record import Body
+from greenroom.actor.api.context import Context
+from greenroom.actor.records.states import State
 from greenroom.errors import BadArgument
 from greenroom.exits import ExitReason
 from greenroom.system.system import ActorSystem
@@ -18,9 +18,9 @@ from greenroom.testing.tracing.trace import Trace
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from greenroom.actor.actor import Actor
-    from greenroom.actor.deadletters import DeadLetter
-    from greenroom.actor.ref import ActorRef
+    from greenroom.actor.api.actor import Actor
+    from greenroom.actor.messaging.deadletters import DeadLetter
+    from greenroom.actor.messaging.ref import ActorRef
 
     A = TypeVar("A", bound=Actor[Any, Any], default=Any)
     E = TypeVar("E", bound=Effect)

@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from greenroom._core.dice import Dice
-from greenroom._core.director import Director
-from greenroom._core.virtualclock import VirtualClock
-from greenroom.actor.ask import Question
-from greenroom.actor.body import Body
-from greenroom.actor.ref import ActorRef
-from greenroom.actor.states import State
-from greenroom.actor.timing import cell_of
+from greenroom._core.simulation.prng import Dice
+from greenroom._core.simulation.director import Director
+from greenroom._core.timing.virtualclock import VirtualClock
+from greenroom.actor.messaging.ask import Question
+from greenroom.actor.records.record import Body
+from greenroom.actor.messaging.ref import ActorRef
+from greenroom.actor.records.states import State
+from greenroom.actor.messaging.timers import cell_of
 from greenroom.clock import MonotonicClock
 from greenroom.errors import (
     BadArgument,
@@ -41,7 +41,7 @@ from greenroom.testing.simulating.stage import Stage
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from greenroom.actor.actor import Actor
+    from greenroom.actor.api.actor import Actor
 
     A = TypeVar("A", bound=Actor[Any, Any], default=Any)
 else:

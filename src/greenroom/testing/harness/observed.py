@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
-from greenroom.actor.actor import Actor
-from greenroom.actor.ask import Question
-from greenroom.actor.context import Context
-from greenroom.actor.timing import KeyedTimers
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.messaging.ask import Question
+from greenroom.actor.api.context import Context
+from greenroom.actor.messaging.timers import KeyedTimers
 from greenroom.testing.effects import (
     Demonitored,
     Linked,
@@ -20,9 +20,9 @@ from greenroom.testing.effects import (
 )
 
 if TYPE_CHECKING:
-    from greenroom._core.timers import Timer
-    from greenroom.actor.ref import ActorRef
-    from greenroom.actor.signals import MonitorRef
+    from greenroom._core.timing.timers import Timer
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.messaging.signals import MonitorRef
     from greenroom.testing.harness.recording import Recorder
 
 __all__ = ["Inert", "ObservedContext"]

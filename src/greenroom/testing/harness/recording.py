@@ -16,25 +16,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.alerts import HELD, ORDERS, RESUME
-from greenroom._core.cell import Cell
-from greenroom._core.director import director_here
-from greenroom._core.schedules import Schedule
-from greenroom._core.slip import Slip
-from greenroom.actor.actor import Actor
-from greenroom.actor.ask import Question
-from greenroom.actor.body import Body
-from greenroom.actor.procedures import actor_of
-from greenroom.actor.spec import spec_of
-from greenroom.actor.standing import Failure, standing_of
-from greenroom.actor.states import State
+from greenroom._core.flags import HELD, ORDERS, RESUME
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.simulation.director import director_here
+from greenroom._core.simulation.schedules import Schedule
+from greenroom._core.receipt import Slip
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.messaging.ask import Question
+from greenroom.actor.records.record import Body
+from greenroom.actor.life.hooks import actor_of
+from greenroom.actor.life.spec import spec_of
+from greenroom.actor.records.restartstate import Failure, standing_of
+from greenroom.actor.records.states import State
 from greenroom.policy.directives import Directive
 from greenroom.testing.effects import Effect, Failed, Sent, Spawned, Stopped, TimerStarted
 from greenroom.testing.harness.observed import Inert, ObservedContext
 
 if TYPE_CHECKING:
-    from greenroom.actor.deadletters import DeadLetter
-    from greenroom.actor.ref import ActorRef
+    from greenroom.actor.messaging.deadletters import DeadLetter
+    from greenroom.actor.messaging.ref import ActorRef
 
 __all__ = ["Recorder", "Steps"]
 

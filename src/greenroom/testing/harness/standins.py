@@ -9,8 +9,8 @@ from greenroom.testing.effects import Sent
 from greenroom.testing.probing.matching import shown
 
 if TYPE_CHECKING:
-    from greenroom.actor.ask import Question
-    from greenroom.actor.ref import ActorRef
+    from greenroom.actor.messaging.ask import Question
+    from greenroom.actor.messaging.ref import ActorRef
     from greenroom.testing.harness.recording import Recorder
 
 __all__ = ["PendingAnswer", "StandIn"]

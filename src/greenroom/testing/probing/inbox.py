@@ -14,14 +14,14 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from greenroom.actor.actor import Actor
-from greenroom.actor.ask import Question
-from greenroom.actor.signals import Terminated
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.signals import Terminated
 from greenroom.testing.probing.matching import matches
 
 if TYPE_CHECKING:
-    from greenroom.actor.ask import Reply
-    from greenroom.actor.ref import ActorRef
+    from greenroom.actor.messaging.ask import Reply
+    from greenroom.actor.messaging.ref import ActorRef
     from greenroom.exits import ExitReason
 
 __all__ = ["Ear", "EndOfEar", "Heard", "Inbox"]

@@ -8,11 +8,11 @@ from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from greenroom.actor.ask import require_timeout
-from greenroom.actor.body import Body
-from greenroom.actor.ref import ActorRef
-from greenroom.actor.signals import Terminated
-from greenroom.actor.waiter import on_loop
+from greenroom.actor.messaging.ask import require_timeout
+from greenroom.actor.records.record import Body
+from greenroom.actor.messaging.ref import ActorRef
+from greenroom.actor.messaging.signals import Terminated
+from greenroom.actor.messaging.waiting import on_loop
 from greenroom.clock import ManualClock
 from greenroom.errors import AlreadyReplied, BadArgument, SettleTimeout
 from greenroom.lanes import Lane

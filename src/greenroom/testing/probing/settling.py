@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from greenroom.actor.ask import Question
-from greenroom.actor.body import Body
+from greenroom.actor.messaging.ask import Question
+from greenroom.actor.records.record import Body
 from greenroom.errors import SettleTimeout
 from greenroom.system.shutdown import Phase
 from greenroom.testing.probing.inbox import Ear
 
 if TYPE_CHECKING:
-    from greenroom._core.cell import Cell
+    from greenroom._core.mailbox.cell import Cell
     from greenroom.system.system import ActorSystem
 
 __all__ = ["settle"]

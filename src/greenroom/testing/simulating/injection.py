@@ -13,15 +13,15 @@ from fnmatch import fnmatchcase
 from typing import Any
 from zlib import crc32
 
-from greenroom._core.alerts import ROOM
-from greenroom._core.cell import Cell
-from greenroom._core.dice import Dice
-from greenroom._core.director import Director
-from greenroom._core.happenings import INJECTED
-from greenroom._core.slip import Slip
-from greenroom._core.timers import Alarm
-from greenroom.actor.body import Body
-from greenroom.actor.signals import ReceiveTimeout
+from greenroom._core.flags import ROOM
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.simulation.prng import Dice
+from greenroom._core.simulation.director import Director
+from greenroom._core.simulation.events import INJECTED
+from greenroom._core.receipt import Slip
+from greenroom._core.timing.timers import Alarm
+from greenroom.actor.records.record import Body
+from greenroom.actor.messaging.signals import ReceiveTimeout
 from greenroom.errors import InjectedFault
 from greenroom.lanes import Overflow
 from greenroom.testing.faults import Crash, Delay, Fault, Fill, Shutdown, Slow, Stop, drawn_number, drawn_seconds

@@ -33,9 +33,9 @@ from functools import partial
 from time import monotonic, sleep  # by name: the module's own are replaced
 from typing import Any, ClassVar
 
-from greenroom._core.dice import Dice
-from greenroom._core.director import Director, directing
-from greenroom._core.virtualclock import VirtualClock
+from greenroom._core.simulation.prng import Dice
+from greenroom._core.simulation.director import Director, directing
+from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.actor import registry
 from greenroom.errors import SimulationRefused, WaitsForItself, WrongThread
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
-from greenroom._core.timers import LONGEST_DELAY
-from greenroom.actor.timing import require_number
+from greenroom._core.timing.timers import LONGEST_DELAY
+from greenroom.actor.messaging.timers import require_number
 from greenroom.clock import slack
 from greenroom.errors import InvalidDelay, SimulationRefused, SimulationStuck
 from greenroom.system.config import SystemConfig

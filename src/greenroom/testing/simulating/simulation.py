@@ -11,10 +11,10 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
-from greenroom._core.dice import Dice
-from greenroom._core.director import Director
-from greenroom._core.schedules import Fifo, Pct, Schedule, Scripted, Shuffled
-from greenroom._core.virtualclock import VirtualClock
+from greenroom._core.simulation.prng import Dice
+from greenroom._core.simulation.director import Director
+from greenroom._core.simulation.schedules import Fifo, Pct, Schedule, Scripted, Shuffled
+from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.errors import BadArgument, ConfigError
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem

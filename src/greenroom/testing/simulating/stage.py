@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from greenroom._core.director import Director
+from greenroom._core.simulation.director import Director
 from greenroom.errors import SimulationEndless, SimulationStuck, add_note, in_words
 from greenroom.testing.simulating.patches import Patches
 from greenroom.testing.simulating.virtual import VirtualLoop

@@ -16,7 +16,7 @@ from contextvars import Context
 from math import inf
 from typing import Any
 
-from greenroom._core.director import Director
+from greenroom._core.simulation.director import Director
 from greenroom.errors import InternalError, SimulationEndless, SimulationRefused, SimulationStuck
 
 __all__ = ["VirtualLoop"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from greenroom._core import happenings
 from greenroom.exits import ExitReason
-from greenroom.records import Record
+from greenroom.frozen import Record
 
 __all__ = ["KINDS", "OUTSIDE", "Event", "printable", "shown"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from greenroom._core.director import Director
-from greenroom._core.happenings import ENTRIES
-from greenroom._core.schedules import Schedule
-from greenroom._core.virtualclock import VirtualClock
+from greenroom._core.simulation.director import Director
+from greenroom._core.simulation.events import ENTRIES
+from greenroom._core.simulation.schedules import Schedule
+from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.testing.tracing.events import KINDS, OUTSIDE, Event
 
 __all__ = ["Trace"]

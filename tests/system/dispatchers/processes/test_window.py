@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from greenroom.system.dispatchers.processes import window
-from greenroom.system.dispatchers.processes.window import Window
+from greenroom.system.dispatchers.processes.pool.window import Window
 
 
 class Clock:

@@ -1,0 +1,81 @@
+import cython
+cimport greenroom._core.generators
+from greenroom._core.mailbox.cell cimport Cell, Tally
+from greenroom._core.simulation.director cimport Director
+from greenroom._core.runqueue cimport Admission
+from greenroom._core.observerhooks cimport Hooks
+from greenroom._core.receipt cimport Slip
+
+cdef int AWAY, EMPTY, DATA, GUARDED, ROOM
+cdef object Lane, NOTICE, deque, _DATA, _REJECT, _DROP_OLD
+cdef frozenset ATOMS
+cdef tuple _LANES
+
+@cython.final
+cdef class Waiter:
+    cdef readonly object message, sender, lane, finish
+
+@cython.final
+cdef class Door(Admission):
+    cdef public object host, inbound
+    cdef readonly Director director
+    cdef readonly Hooks hooks
+    cdef readonly Tally totals
+    cdef dict _line
+    @cython.locals(intercepted=bint)
+    cdef bint _is_intercepted(self, Cell cell, object message, object sender, object lane) except? True
+    cpdef decide(self, Cell cell, object message, object sender, object lane)
+    cdef _admit_by_key(self, Cell cell, object message, object sender)
+    @cython.locals(tally=Tally)
+    cpdef deliver(self, Cell cell, object message, object sender, object lane)
+    cpdef let_in_promised(self, Cell cell, object message, object sender, object lane)
+    @cython.locals(promised=int)
+    cdef bint _is_full(self, Cell cell, object lane) except? True
+    @cython.locals(tally=Tally)
+    cdef _let_in(self, Cell cell, object message, object sender, object lane)
+    cdef _overtake(self, Cell cell)
+    @cython.locals(tally=Tally)
+    cdef _displace(self, Cell cell, object lane)
+    @cython.locals(tally=Tally)
+    cdef _refuse(self, Cell cell, object message, object sender, object lane)
+    @cython.locals(tally=Tally)
+    cdef _turn_away(self, Cell cell, object message, object sender, object why=*)
+    cdef _turn_away_keyless(self, Cell cell, object message, object sender, object exc)
+    @cython.locals(found=tuple)
+    cpdef clear(self, Cell cell, object why)
+    @cython.locals(lane=int)
+    cpdef tuple take_next(self, Cell cell)
+    @cython.locals(tally=Tally)
+    cpdef bury(self, Cell cell, object message, object sender, object why)
+    @cython.locals(tally=Tally)
+    cpdef drop(self, Cell cell, object message, object sender)
+    @cython.locals(tally=Tally)
+    cpdef redirect(self, Cell cell, Cell target, object message, object sender)
+    cdef _give_up_redirected(self, Cell target, object message, object sender, object why)
+    @cython.locals(tally=Tally)
+    cpdef count_stashed(self, Cell cell, long long change)
+    @cython.locals(tally=Tally)
+    cpdef take_back(self, Cell cell, object message, object sender, int lane)
+    cpdef wait_for_room(self, Cell cell, Waiter waiter)
+    cpdef bint has_room(self, Cell cell, object lane) except? True
+    cpdef give_up(self, Cell cell, Waiter waiter)
+    cpdef fill_up(self, Cell cell)
+    cdef _let_waiter_in(self, Cell cell, Waiter waiter)
+    cdef _close_line(self, Cell cell, object lane, object line)
+    @cython.locals(waiter=Waiter)
+    cdef _dismiss(self, Cell cell, object why)
+    @cython.locals(tally=Tally)
+    cpdef count_failed(self, Cell cell)
+    @cython.locals(tally=Tally)
+    cpdef count_lost(self, Cell cell, unsigned long long messages)
+    @cython.locals(tally=Tally)
+    cpdef count_unhandled(self, Cell cell, object sender)
+    @cython.locals(tally=Tally)
+    cpdef count_withdrawn(self, Cell cell, Slip slip)
+    @cython.locals(tally=Tally)
+    cpdef count_refused(self, Cell cell, unsigned long long rejected, unsigned long long dropped, unsigned long long turned_away)
+    @cython.locals(tally=Tally)
+    cpdef count_turned_away(self, Cell cell)
+    cpdef tell_full(self, Cell cell, object message, object sender, object lane)
+    cpdef tell_dropped(self, Cell cell, object message, object sender, object lane)
+    cpdef tell_dead_letter(self, Cell cell, object message, object sender, object why)

@@ -1,0 +1,402 @@
+"""What happens to a message that does not simply walk into the data lane.
+
+Side lanes, slips, orders by key, mailboxes that are full or closed: everything that `Cell.tell` hands on comes here.
+Every message ends in exactly one column, here or with the handler, and whoever should know is told. Columns are counted
+twice, with the cell and for the whole loop, so that an ended cell can be forgotten and its messages cannot.
+
+A sender that waits for room stands in line here. The place that a message leaves is given to the first in line before
+anybody else can see it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from greenroom._core.flags import AWAY, GUARDED, ROOM
+from greenroom._core.mailbox.cell import Cell, Tally
+from greenroom._core.simulation.director import Director
+from greenroom._core.itemkinds import ATOMS
+from greenroom._core.runqueue import Admission
+from greenroom._core.receipt import NOTICE, Slip
+from greenroom.errors import MailboxFull, in_words
+from greenroom.lanes import Lane, Overflow, as_lane
+
+__all__ = ["Door", "Waiter"]
+
+EMPTY = -1
+DATA = 1
+
+_DATA = Lane.DATA
+_REJECT = Overflow.REJECT
+_DROP_OLD = Overflow.DROP_OLD
+_LANES = tuple(Lane)
+
+
+class Waiter:
+    """A message that waits for room. `finish` is called once: with None when it is in, or with what prevents it."""
+
+    __slots__ = ("finish", "lane", "message", "sender")
+
+    def __init__(
+        self, message: object, sender: object, lane: Lane, finish: Callable[[BaseException | None], object]
+    ) -> None:
+        self.message = message
+        self.sender = sender
+        self.lane = lane
+        self.finish = finish
+
+
+class Door(Admission):
+    """Admission to the mailboxes of one loop, and the account of those who were not let in."""
+
+    __slots__ = ("_line", "director", "hooks", "host", "inbound", "totals")
+
+    def __init__(self, host: Any, hooks: Any, director: Director | None = None) -> None:
+        self.host = host
+        self.hooks = hooks
+        self.director = director
+        self.inbound: Any = None
+        # The columns of all cells, living and ended.
+        self.totals = Tally()
+        # Invariant: ROOM in cell.alert iff a key with that cell is in here
+        self._line: dict[tuple[Cell, Lane], deque[Waiter]] = {}
+
+    def admit(self, cell: Any, message: object, sender: object, lane: Any) -> None:
+        """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
+        if type(lane) is not Lane:
+            lane = as_lane(lane)
+        if self._is_intercepted(cell, message, sender, lane):
+            return
+        if self.director is None or not self.director.sends(cell, message, sender, lane):
+            self.decide(cell, message, sender, lane)
+
+    def _is_intercepted(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """Whether the floor above has dealt with a message; what it raises, the sender hears."""
+        if not cell.alert & GUARDED or (cell.alert & AWAY and type(message) in ATOMS):
+            return False
+        intercepted: bool = self.host.intercept(cell, message, sender, lane)
+        return intercepted
+
+    def decide(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """What `admit` does with a message that is here, and not on its way."""
+        if cell.closed:
+            self._turn_away(cell, message, sender)
+        elif cell.priority is not None and lane is _DATA:
+            self._admit_by_key(cell, message, sender)
+        elif not self._is_full(cell, lane):
+            self._let_in(cell, message, sender, lane)
+        elif cell.config.overflow is _DROP_OLD:
+            self._displace(cell, lane)
+            if cell.closed:  # by whoever was told of the displaced one
+                self._turn_away(cell, message, sender)
+            else:
+                self._let_in(cell, message, sender, lane)
+        else:
+            self._refuse(cell, message, sender, lane)
+
+    def _admit_by_key(self, cell: Cell, message: object, sender: object) -> None:
+        """As `admit`, where letting in runs a user's code: the key, and comparisons of keys."""
+        if cell.config.overflow is _DROP_OLD:
+            # In first, then another out: a message without a place in the order must cost nobody else's.
+            self._let_in(cell, message, sender, _DATA)
+            if not cell.closed and cell.depth(_DATA) > cell.capacity:
+                self._displace(cell, _DATA)
+        elif self.inbound.promise(cell, _DATA):
+            try:
+                self._let_in(cell, message, sender, _DATA)
+            finally:
+                self.inbound.redeem(cell, _DATA)
+        else:
+            self._refuse(cell, message, sender, _DATA)
+
+    def deliver(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Let in a message whose sender cannot be told that it was refused: a timer's tick, say."""
+        try:
+            self.admit(cell, message, sender, lane)
+        except MailboxFull:
+            tally = cell.count_aside()
+            tally.rejected -= 1
+            self.totals.rejected -= 1
+            self._turn_away(cell, message, sender, "mailbox full")
+        except BaseException as exc:
+            self._turn_away_keyless(cell, message, sender, exc)
+
+    def let_in_promised(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Let in a message from a foreign thread, for which there is room."""
+        try:
+            if cell.closed:
+                self._turn_away(cell, message, sender)
+            else:
+                self._let_in(cell, message, sender, lane)
+        except BaseException as exc:
+            self._turn_away_keyless(cell, message, sender, exc)
+
+    def _is_full(self, cell: Cell, lane: Lane) -> bool:
+        if lane is _DATA:
+            if cell.depth(DATA) + cell.reserved < cell.capacity:
+                return False
+            if not cell.alert & AWAY:
+                return True
+            errand = cell.errand()
+            if errand is not None:
+                errand.let_done_go()
+            return cell.depth(DATA) + cell.reserved >= cell.capacity
+        promised: int = self.inbound.reserved(cell, lane)
+        return cell.depth(lane) + promised >= cell.config.room(lane)
+
+    def _let_in(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        if lane is _DATA:
+            cell.enqueue(DATA, message, sender)
+        else:
+            cell.enqueue(lane, message, sender)
+            tally = cell.count_aside()
+            tally.sent_aside += 1
+            self.totals.sent_aside += 1
+            if cell.alert & AWAY:
+                self._overtake(cell)
+        if cell.ended:
+            # Its key, or a comparison of keys, has ended the actor meanwhile, and what it was sent is counted.
+            if lane is _DATA:
+                self.totals.sent_aside += 1
+            self.clear(cell, "stopped")
+        else:
+            cell.make_runnable()
+
+    def _overtake(self, cell: Cell) -> None:
+        """Something has come that goes before the messages that are away."""
+        errand = cell.errand()
+        if errand is not None:
+            errand.hurry()
+
+    def _displace(self, cell: Cell, lane: Lane) -> None:
+        message, sender = cell.evict(lane)
+        tally = cell.count_aside()
+        tally.dropped += 1
+        self.totals.dropped += 1
+        self.tell_dropped(cell, message, sender, lane)
+
+    def _refuse(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        tally = cell.count_aside()
+        if cell.config.overflow is _REJECT:
+            tally.rejected += 1
+            self.totals.rejected += 1
+            self.tell_full(cell, message, sender, lane)
+            raise MailboxFull(cell.shown(), message, lane, cell.config.room(lane))
+        tally.sent_aside += 1
+        tally.dropped += 1
+        self.totals.sent_aside += 1
+        self.totals.dropped += 1
+        self.tell_dropped(cell, message, sender, lane)
+
+    def _turn_away(self, cell: Cell, message: object, sender: object, why: str = "stopped") -> None:
+        """A message that never stood in the mailbox becomes a dead letter."""
+        tally = cell.count_aside()
+        tally.sent_aside += 1
+        self.totals.sent_aside += 1
+        self.bury(cell, message, sender, why)
+
+    def _turn_away_keyless(self, cell: Cell, message: object, sender: object, exc: BaseException) -> None:
+        if cell.alert & GUARDED and isinstance(exc, Exception):
+            self._turn_away(cell, message, sender, f"it cannot be sent: {in_words(exc)}")
+            return
+        if cell.priority is None or cell.closed:
+            raise exc  # no key was asked: somebody who was told of something raised
+        self._turn_away(cell, message, sender, f"its priority cannot be told: {in_words(exc)}")
+        if not isinstance(exc, Exception):
+            raise exc
+
+    def clear(self, cell: Cell, why: str) -> None:
+        """Make every message that waits for `cell` a dead letter; notices and withdrawn messages just go."""
+        found = self.take_next(cell)
+        while found is not None:
+            self.bury(cell, found[0], found[1], why)
+            found = self.take_next(cell)
+        if cell.alert & ROOM:
+            self._dismiss(cell, why)
+
+    def take_next(self, cell: Cell) -> tuple[object, object] | None:
+        """Take the next message that waits for `cell`, with its sender; it is the caller's to account for."""
+        while True:
+            lane = cell.choose()
+            if lane == EMPTY:
+                return None
+            sender = cell.sender_of(lane)
+            message = cell.take_from(lane)
+            if sender is NOTICE:
+                continue
+            if isinstance(sender, Slip) and not sender.live():
+                self.count_withdrawn(cell, sender)
+                continue
+            return message, sender
+
+    def bury(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        """Make a message that was taken from `cell` a dead letter."""
+        tally = cell.count_aside()
+        tally.dead_lettered += 1
+        self.totals.dead_lettered += 1
+        self.tell_dead_letter(cell, message, sender, why)
+
+    def drop(self, cell: Cell, message: object, sender: object) -> None:
+        """Drop a message that was taken from `cell`."""
+        tally = cell.count_aside()
+        tally.dropped += 1
+        self.totals.dropped += 1
+        self.tell_dropped(cell, message, sender, _DATA)
+
+    def redirect(self, cell: Cell, target: Cell, message: object, sender: object) -> None:
+        """Send a message that was taken from `cell` to `target` instead, from the same sender."""
+        tally = cell.count_aside()
+        tally.redirected += 1
+        self.totals.redirected += 1
+        if target.runq is cell.runq:
+            self.deliver(target, message, sender, _DATA)
+            return
+        try:
+            target.post(message, sender, _DATA)
+        except MailboxFull:  # which its own door has counted as rejected; nobody is there to be told
+            self._give_up_redirected(target, message, sender, "mailbox full")
+        except Exception as exc:
+            if not target.alert & GUARDED:
+                raise
+            self._give_up_redirected(target, message, sender, f"it cannot be sent: {in_words(exc)}")
+
+    def _give_up_redirected(self, target: Cell, message: object, sender: object, why: str) -> None:
+        if isinstance(sender, Slip):
+            sender.discard(why)
+        self.host.dead_letter(target, message, sender, why)
+
+    def count_stashed(self, cell: Cell, change: int) -> None:
+        """Messages were put aside, or taken back."""
+        tally = cell.count_aside()
+        tally.stashed += change
+        self.totals.stashed += change
+
+    def take_back(self, cell: Cell, message: object, sender: object, lane: int) -> None:
+        """Queue a message again that was put aside, before all others of its lane."""
+        cell.put_back(lane, message, sender)
+        if lane == DATA:
+            # It entered the data lane a second time, but was sent once.
+            tally = cell.count_aside()
+            tally.sent_aside -= 1
+            self.totals.sent_aside -= 1
+        self.count_stashed(cell, -1)
+        cell.make_runnable()
+
+    def wait_for_room(self, cell: Cell, waiter: Waiter) -> None:
+        """Let a message in as soon as there is room, behind those who wait already."""
+        self._line.setdefault((cell, waiter.lane), deque()).append(waiter)
+        cell.alert |= ROOM
+        if cell.closed:
+            self._dismiss(cell, "stopped")
+        else:
+            self.fill_up(cell)
+
+    def has_room(self, cell: Cell, lane: Lane) -> bool:
+        """Whether a message would be let in, and nobody waits for that."""
+        if self.director is not None:
+            self.director.approaches(cell)
+        return cell.closed or ((cell, lane) not in self._line and not self._is_full(cell, lane))
+
+    def give_up(self, cell: Cell, waiter: Waiter) -> None:
+        """Take `waiter` out of the line, if it still stands there."""
+        line = self._line.get((cell, waiter.lane))
+        if line is not None and waiter in line:
+            line.remove(waiter)
+            self._close_line(cell, waiter.lane, line)
+
+    def fill_up(self, cell: Cell) -> None:
+        """Let in those who wait for room, as far as there is some."""
+        for lane in _LANES:
+            line = self._line.get((cell, lane))
+            if line is None:
+                continue
+            while line and not cell.closed and not self._is_full(cell, lane):
+                self._let_waiter_in(cell, line.popleft())
+            self._close_line(cell, lane, line)
+
+    def _let_waiter_in(self, cell: Cell, waiter: Waiter) -> None:
+        try:
+            self.admit(cell, waiter.message, waiter.sender, waiter.lane)
+        except BaseException as exc:  # its priority cannot be told: that is the sender's to hear
+            waiter.finish(exc)
+        else:
+            waiter.finish(None)
+
+    def _close_line(self, cell: Cell, lane: Lane, line: deque[Waiter]) -> None:
+        if not line:
+            self._line.pop((cell, lane), None)
+            if not any((cell, other) in self._line for other in _LANES):
+                cell.alert &= ~ROOM
+
+    def _dismiss(self, cell: Cell, why: str) -> None:
+        """`cell` has closed: what waits for room there is a dead letter."""
+        cell.alert &= ~ROOM
+        for lane in _LANES:
+            for waiter in self._line.pop((cell, lane), ()):
+                self._turn_away(cell, waiter.message, waiter.sender, why)
+                waiter.finish(None)
+
+    def count_failed(self, cell: Cell) -> None:
+        """A handler raised."""
+        tally = cell.count_aside()
+        tally.failed += 1
+        self.totals.failed += 1
+
+    def count_lost(self, cell: Cell, messages: int) -> None:
+        """Messages were carried elsewhere, and what became of them there nobody will know."""
+        tally = cell.count_aside()
+        tally.lost += messages
+        self.totals.lost += messages
+
+    def count_unhandled(self, cell: Cell, sender: object) -> None:
+        """A handler said that a message was not for its actor."""
+        tally = cell.count_aside()
+        tally.unhandled += 1
+        self.totals.unhandled += 1
+        if isinstance(sender, Slip):
+            sender.discard("unhandled")
+
+    def count_withdrawn(self, cell: Cell, slip: Slip) -> None:
+        """A message whose slip had withdrawn it came up."""
+        tally = cell.count_aside()
+        tally.dropped += 1
+        self.totals.dropped += 1
+        slip.discard("withdrawn")
+
+    def count_refused(self, cell: Cell, rejected: int, dropped: int, turned_away: int) -> None:
+        """Add what foreign threads were refused."""
+        for tally in (cell.count_aside(), self.totals):
+            tally.rejected += rejected
+            tally.sent_aside += dropped + turned_away
+            tally.dropped += dropped
+            tally.dead_lettered += turned_away
+
+    def count_turned_away(self, cell: Cell) -> None:
+        """Add a message that a foreign thread sent after the loop had stopped. Under the inbound lock."""
+        for tally in (cell.count_aside(), self.totals):
+            tally.sent_aside += 1
+            tally.dead_lettered += 1
+
+    def tell_full(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Tell observers that a mailbox is full and the sender will hear of it. Any thread."""
+        if self.hooks.mailbox_full is not None:
+            self.hooks.mailbox_full(cell.shown(), message, lane)
+
+    def tell_dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Tell whoever should know that a message was dropped. Any thread."""
+        if isinstance(sender, Slip):
+            sender.discard("dropped")
+        self.host.dropped(cell, message, sender, lane)
+        if self.hooks.message_dropped is not None:
+            self.hooks.message_dropped(cell.shown(), message, lane)
+
+    def tell_dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        """Tell whoever should know that a message will never be handled. Any thread."""
+        if isinstance(sender, Slip):
+            sender.discard(why)
+        self.host.dead_letter(cell, message, sender, why)
+        if self.hooks.dead_letter is not None:
+            shown = sender.shown_sender() if isinstance(sender, Slip) else sender
+            self.hooks.dead_letter(cell.shown(), message, shown, why)

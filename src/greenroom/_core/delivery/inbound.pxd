@@ -1,0 +1,63 @@
+import cython
+from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.delivery.admission cimport Door
+from greenroom._core.fastrlock cimport Gate
+
+cdef bint COMPILED
+cdef int AWAY, GUARDED, ROOM, _MOST_FOR_THE_DEAD
+cdef dict directing, doing
+cdef object director_here, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
+
+@cython.final
+cdef class Parked:
+    cdef object entries
+    cdef int messages
+    @cython.locals(position=Py_ssize_t)
+    cdef tuple displace(self)
+
+@cython.final
+cdef class Inbound:
+    cdef Door _door
+    cdef Gate _lock
+    cdef list _brought
+    cdef dict _reserved, _parked, _refused
+    cdef readonly bint closed, sleeping
+    cdef public object rouse
+    cpdef bint waiting(self)
+    cpdef tell(self, Cell cell, object message, object sender, object lane)
+    @cython.locals(entry=tuple)
+    cpdef offer(self, Cell cell, object message, object sender, object lane)
+    @cython.locals(cell=Cell)
+    cdef object _place(self, tuple entry)
+    cdef _refuse(self, Cell cell, object message, object sender, object lane)
+    @cython.locals(parked=Parked)
+    cpdef notify(self, Cell cell, object notice)
+    cpdef order(self, Cell cell, object action)
+    cpdef bint call(self, Cell cell, object action) except? True
+    cpdef bint bring(self, Cell cell, object action) except? True
+    cpdef refuse_simulated(self, Cell cell)
+    cdef _note_urgent(self, Cell cell)
+    cdef _append(self, tuple entry)
+    cdef _end_sleep(self)
+    cdef bint _is_first_to_rouse(self) except? True
+    cdef bint _reserve(self, Cell cell, object lane) except? True
+    cdef bint _is_done_with_some(self, Cell cell) except? True
+    @cython.locals(parked=Parked)
+    cdef tuple _park(self, Cell cell, object lane, object message, object sender)
+    cdef _count_refused(self, Cell cell, bint rejected)
+    @cython.locals(counts=list)
+    cdef list _counts_for(self, Cell cell)
+    cpdef bint promise(self, Cell cell, object lane) except? True
+    cpdef redeem(self, Cell cell, object lane)
+    cpdef int reserved(self, Cell cell, object lane)
+    @cython.locals(late=list, fresh=list, brought=list, first=Py_ssize_t, cell=Cell, delivered=Py_ssize_t)
+    cpdef take_in(self)
+    cdef _deliver(self, Cell cell, object lane, object message, object sender)
+    @cython.locals(parked=Parked)
+    cdef tuple _unpark(self, Cell cell, object lane)
+    cdef _put_back(self, list late)
+    @cython.locals(parked=Parked, first=Py_ssize_t)
+    cpdef Py_ssize_t count(self, Cell cell=*)
+    cpdef bint fall_asleep(self)
+    cpdef wake(self)
+    cpdef close(self)

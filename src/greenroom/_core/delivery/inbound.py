@@ -1,0 +1,424 @@
+"""What other threads send, until the loop's own thread takes it in.
+
+A thread that is not the loop's reserves room in the target's mailbox under one lock, so that `tell` can refuse at
+once; the loop moves what was admitted into the mailboxes at the start of a tick. One queue per loop keeps the order of
+each sending thread. A sleeping loop is roused once, by the first to bring something, not once per message.
+
+The lock can be taken again by its holder: making an object may run a finalizer, and a finalizer may send a message.
+
+A simulation brings nothing to a real loop: when that would act on it, and what came of it, is not the same next time.
+Who tries is refused here, where all ways into another loop meet, before anything has changed.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections import deque
+from collections.abc import Callable
+from threading import RLock
+from typing import Any
+
+from greenroom._core.flags import AWAY, GUARDED, ROOM
+from greenroom._core.build import COMPILED
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.simulation.director import directing, director_here
+from greenroom._core.current import doing
+from greenroom._core.delivery.admission import Door
+from greenroom._core.fastrlock import Gate
+from greenroom._core.receipt import NOTICE
+from greenroom.errors import MailboxFull, SimulationRefused
+from greenroom.lanes import Lane, Overflow, as_lane
+
+__all__ = ["Inbound"]
+
+_DATA = Lane.DATA
+_REJECT = Overflow.REJECT
+_DROP_OLD = Overflow.DROP_OLD
+# What stands in an entry's lane when it is no message, and in its message when that is parked.
+_NOTICE = object()
+_ORDER = object()
+_CALL = object()
+_PARKED = object()
+# What can become of a message at the door.
+_STOPPED = object()
+_REFUSED = object()
+_TURNED_AWAY = object()
+_MOST_FOR_THE_DEAD = 64
+"""Messages to one closed cell that wait to be dead letters in their turn. Further ones are dead letters at once, on the
+sender's thread: one that does not see that it is over must fill no memory and hold up no tick."""
+_REMEDY = (
+    "that system is real, and not part of it: put a stand-in in the actor's place (`harness.inbox()`, or one of "
+    "your own), or spawn it in the simulation"
+)
+
+
+class Parked:
+    """What waits for a lane that drops its oldest: as many messages as it holds, and notices among them."""
+
+    __slots__ = ("entries", "messages")
+
+    def __init__(self) -> None:
+        self.entries: deque[tuple[object, object]] = deque()
+        self.messages = 0
+
+    def displace(self) -> tuple[object, object]:
+        """Take the oldest message; notices stay where they are."""
+        position = 0
+        while self.entries[position][1] is NOTICE:
+            position += 1
+        oldest = self.entries[position]
+        del self.entries[position]
+        self.messages -= 1
+        return oldest
+
+
+class Inbound:
+    """The door for foreign threads. Every field is written under `_lock`, but for `sleeping` by the loop's thread."""
+
+    __slots__ = (
+        "_brought",
+        "_door",
+        "_lock",
+        "_parked",
+        "_refused",
+        "_reserved",
+        "closed",
+        "rouse",
+        "sleeping",
+    )
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        # The compiled gate is the cheaper one; in plain Python only a lock made in C is safe from signals in a `with`.
+        self._lock: Any = Gate() if COMPILED else RLock()
+        # In order of arrival, flat: cell, lane, message, sender, cell, lane, ...  A tuple for each would be one more
+        # object for the garbage collector to follow.
+        self._brought: list[Any] = []
+        # Invariant: room promised by (cell, lane), for side lanes; for the data lane that is Cell.reserved
+        self._reserved: dict[tuple[Cell, Lane], int] = {}
+        # Invariant: each entry in here has a _PARKED one in _brought
+        self._parked: dict[tuple[Cell, Lane], Parked] = {}
+        # Messages rejected, dropped and turned away, by cell, until the loop's thread adds them to the cell's counters.
+        self._refused: dict[Cell, list[int]] = {}
+        self.closed = False
+        # Invariant: sleeping only while the loop's thread waits for something to happen, and nobody has roused it
+        self.sleeping = False
+        self.rouse: Callable[[], object] | None = None
+
+    def waiting(self) -> bool:
+        """A glance, without the lock: whether there is something to take in."""
+        return bool(self._brought) or bool(self._refused)
+
+    def tell(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Send a message to `cell` from a foreign thread: of the actor that this thread works for, unless named."""
+        if sender is None and doing:
+            work = doing.get(get_ident())
+            if work is not None:
+                sender = work.cell.ref
+        self.offer(cell, message, sender, lane)
+
+    def offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Send a message to `cell` from a foreign thread, with exactly this in its sender's place."""
+        if directing:
+            self.refuse_simulated(cell)
+        if type(lane) is not Lane:
+            lane = as_lane(lane)
+        if cell.alert & (AWAY | GUARDED):
+            if cell.alert & GUARDED:
+                self._door.host.examine(cell, message)
+            if lane is not _DATA:
+                self._note_urgent(cell)
+        entry = (cell, lane, message, sender)
+        if COMPILED:
+            # No signal can come between these two, and a `with` would look its methods up each time.
+            self._lock.enter()
+            try:
+                fate = self._place(entry)
+            finally:
+                self._lock.leave()
+        else:
+            with self._lock:
+                fate = self._place(entry)
+        self._end_sleep()
+        if fate is _STOPPED:
+            self._door.tell_dead_letter(cell, message, sender, "loop stopped")
+        elif fate is _TURNED_AWAY:
+            self._door.tell_dead_letter(cell, message, sender, "stopped")
+        elif fate is _REFUSED:
+            self._refuse(cell, message, sender, lane)
+        elif fate is not None:
+            self._door.tell_dropped(cell, fate[0], fate[1], lane)
+
+    def _place(self, entry: tuple[Cell, Any, Any, Any]) -> Any:
+        """Put a message where it waits for the loop: None, what became of it instead, or the older one it displaced."""
+        cell, lane, message, sender = entry
+        if self.closed:
+            self._door.count_turned_away(cell)
+            return _STOPPED
+        policy = cell.config.overflow
+        if policy is _DROP_OLD and not cell.closed:
+            return self._park(cell, lane, message, sender)
+        if cell.closed and cell.reserved >= _MOST_FOR_THE_DEAD:
+            self._counts_for(cell)[2] += 1
+            return _TURNED_AWAY
+        if self._reserve(cell, lane):  # in a closed mailbox too, to be a dead letter in its turn
+            self._append(entry)
+            return None
+        if cell.closed:
+            self._counts_for(cell)[2] += 1
+            return _TURNED_AWAY
+        self._count_refused(cell, policy is _REJECT)
+        return _REFUSED
+
+    def _refuse(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Tell whoever should know, the sender first of all, that there was no room."""
+        if cell.config.overflow is _REJECT:
+            self._door.tell_full(cell, message, sender, lane)
+            raise MailboxFull(cell.shown(), message, lane, cell.config.room(lane))
+        self._door.tell_dropped(cell, message, sender, lane)
+
+    def notify(self, cell: Cell, notice: object) -> None:
+        """Queue a notice for `cell` from a foreign thread."""
+        if directing:
+            self.refuse_simulated(cell)
+        with self._lock:
+            if self.closed:
+                return
+            if cell.config.overflow is _DROP_OLD:
+                parked = self._parked.setdefault((cell, _DATA), Parked())
+                parked.entries.append((notice, NOTICE))
+                self._append((cell, _DATA, _PARKED, None))
+            else:
+                self._append((cell, _NOTICE, notice, None))
+        self._end_sleep()
+
+    def order(self, cell: Cell, action: Callable[[Cell], object]) -> None:
+        """Order `action(cell)` from a foreign thread."""
+        if directing:
+            self.refuse_simulated(cell)
+        if cell.alert & AWAY:
+            self._note_urgent(cell)
+        with self._lock:
+            if not self.closed:
+                self._append((cell, _ORDER, action, None))
+        self._end_sleep()
+
+    def call(self, cell: Cell | None, action: Callable[[], object]) -> bool:
+        """Have the loop's thread call `action()` in its next tick, on behalf of `cell`; False when it has stopped."""
+        if directing:
+            self.refuse_simulated(cell)
+        return self.bring(cell, action)
+
+    def bring(self, cell: Cell | None, action: Callable[[], object]) -> bool:
+        """The same for what nobody would hear a refusal of: the end of something that the other side began."""
+        if cell is not None and cell.alert & AWAY:
+            self._note_urgent(cell)
+        with self._lock:
+            if self.closed:
+                return False
+            self._append((cell, _CALL, action, None))
+        self._end_sleep()
+        return True
+
+    def refuse_simulated(self, cell: Cell | None) -> None:
+        """Raise when a simulation runs on this thread, and this is the loop of a real system."""
+        if self._door.director is None and director_here() is not None:
+            what = "a call of another system" if cell is None else f"reaching for {cell.shown()!r}"
+            raise SimulationRefused(what, _REMEDY)
+
+    def _note_urgent(self, cell: Cell) -> None:
+        """Something that overtakes messages is brought to `cell`: what is done for it elsewhere is the last for now."""
+        work = doing.get(get_ident())
+        if work is None or work.cell is not cell:
+            work = cell.errand()
+        if work is not None:
+            work.hurry()
+
+    def _append(self, entry: tuple[Cell | None, Any, Any, Any]) -> None:
+        self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between
+
+    def _end_sleep(self) -> None:
+        """Rouse the loop if it sleeps. Outside the lock: rousing gives up the GIL, and others would queue up behind."""
+        if self.sleeping and self._is_first_to_rouse():
+            try:
+                if self.rouse is not None:
+                    self.rouse()
+            except BaseException:
+                with self._lock:
+                    self.sleeping = True  # it still does: the next sender tries again
+                raise
+
+    def _is_first_to_rouse(self) -> bool:
+        with self._lock:
+            first = self.sleeping and self.waiting()
+            if first:
+                self.sleeping = False
+            return first
+
+    def _reserve(self, cell: Cell, lane: Lane) -> bool:
+        """Promise room for one message, if there is any."""
+        if lane is _DATA:
+            if cell.depth(lane) + cell.reserved >= cell.capacity and not self._is_done_with_some(cell):
+                return False
+            cell.reserved += 1
+            return True
+        key = (cell, lane)
+        if cell.depth(lane) + self._reserved.get(key, 0) >= cell.config.room(lane):
+            return False
+        self._reserved[key] = self._reserved.get(key, 0) + 1
+        return True
+
+    def _is_done_with_some(self, cell: Cell) -> bool:
+        """Whether a full data lane is not: what is done elsewhere, and has not come home, needs no room."""
+        errand = cell.errand() if cell.alert & AWAY else None
+        return errand is not None and cell.depth(_DATA) - errand.done() + cell.reserved < cell.capacity
+
+    def _park(self, cell: Cell, lane: Lane, message: object, sender: object) -> tuple[object, object] | None:
+        """Keep a message for a lane that drops its oldest; the one it displaces here, if it does."""
+        parked = self._parked.setdefault((cell, lane), Parked())
+        parked.entries.append((message, sender))
+        parked.messages += 1
+        if parked.messages > cell.config.room(lane):
+            self._count_refused(cell, rejected=False)
+            return parked.displace()
+        self._append((cell, lane, _PARKED, None))
+        return None
+
+    def _count_refused(self, cell: Cell, rejected: bool) -> None:
+        self._counts_for(cell)[0 if rejected else 1] += 1
+
+    def _counts_for(self, cell: Cell) -> list[int]:
+        counts = self._refused.get(cell)
+        if counts is None:
+            counts = self._refused[cell] = [0, 0, 0]
+        return counts
+
+    def promise(self, cell: Cell, lane: Lane) -> bool:
+        """Keep room in `lane` for a message of the loop's own thread, while a user's code runs; False when full."""
+        with self._lock:
+            return self._reserve(cell, lane)
+
+    def redeem(self, cell: Cell, lane: Lane) -> None:
+        """The room that was promised has been taken, or is not needed any more."""
+        with self._lock:
+            if lane is _DATA:
+                if cell.reserved > 0:
+                    cell.reserved -= 1
+                return
+            key = (cell, lane)
+            left = self._reserved.pop(key, 0) - 1
+            if left > 0:
+                self._reserved[key] = left
+
+    def reserved(self, cell: Cell, lane: Lane) -> int:
+        """Room promised in `lane`, which is none of DATA."""
+        with self._lock:
+            return self._reserved.get((cell, lane), 0)
+
+    def take_in(self) -> None:
+        """Move what was admitted into the mailboxes. For the loop's thread."""
+        late = []
+        fresh: list[Any] = []
+        with self._lock:
+            brought, self._brought = self._brought, fresh
+            refused, self._refused = self._refused, {}
+            # Room that was promised must be taken before the lock is given up, or a sender would find it free again.
+            # What can run a user's code (a priority key, an observer, a drain) waits until after, its promise kept;
+            # for one cell that is all or nothing, so its messages and notices keep their order.
+            for first in range(0, len(brought), 4):
+                cell: Cell = brought[first]
+                lane = brought[first + 1]
+                message = brought[first + 2]
+                if lane is _CALL or cell.closed or cell.priority is not None or message is _PARKED:
+                    late.append((cell, lane, message, brought[first + 3]))
+                elif lane is _DATA:
+                    cell.reserved -= 1
+                    cell.enqueue(1, message, brought[first + 3])
+                    cell.make_runnable()
+                elif lane is _NOTICE:
+                    cell.enqueue_notice(message)
+                    cell.make_runnable()
+                else:
+                    late.append((cell, lane, message, brought[first + 3]))
+        for cell, (rejected, dropped, turned_away) in refused.items():
+            self._door.count_refused(cell, rejected, dropped, turned_away)
+        delivered = 0
+        try:
+            for cell, lane, message, sender in late:
+                delivered += 1
+                self._deliver(cell, lane, message, sender)
+        finally:
+            if delivered < len(late):
+                self._put_back(late[delivered:])
+
+    def _deliver(self, cell: Cell, lane: Any, message: Any, sender: object) -> None:
+        if lane is _CALL:
+            message()
+        elif lane is _ORDER:
+            cell.order(message)
+        elif lane is _NOTICE:
+            cell.notify(message)
+        elif message is not _PARKED:
+            try:
+                self._door.let_in_promised(cell, message, sender, lane)
+            finally:
+                self.redeem(cell, lane)
+                if cell.alert & ROOM:  # it may have been promised in vain, and somebody waits for it
+                    self._door.fill_up(cell)
+        else:
+            message, sender = self._unpark(cell, lane)
+            if sender is NOTICE:
+                cell.notify(message)
+            else:
+                self._door.deliver(cell, message, sender, lane)
+
+    def _unpark(self, cell: Cell, lane: Lane) -> tuple[object, object]:
+        with self._lock:
+            key = (cell, lane)
+            parked = self._parked[key]
+            entry = parked.entries.popleft()
+            if entry[1] is not NOTICE:
+                parked.messages -= 1
+            if not parked.entries:
+                del self._parked[key]
+            return entry
+
+    def _put_back(self, late: list[tuple[Cell, Any, Any, Any]]) -> None:
+        """Something that ends the system came between: let the rest wait, ahead of what has come since."""
+        with self._lock:
+            self._brought[:0] = [part for entry in late for part in entry]
+
+    def count(self, cell: Cell | None = None) -> int:
+        """How many messages are in here, for `cell` or in all. Costs a search: for the ledger."""
+        with self._lock:
+            total = 0
+            for first in range(0, len(self._brought), 4):
+                lane = self._brought[first + 1]
+                mine = cell is None or self._brought[first] is cell
+                if mine and isinstance(lane, Lane) and self._brought[first + 2] is not _PARKED:
+                    total += 1
+            for key, parked in self._parked.items():
+                if cell is None or key[0] is cell:
+                    total += parked.messages
+            return total
+
+    def fall_asleep(self) -> bool:
+        """Ask to be roused by the next to bring something; False when something is here already.
+
+        Without the lock, here and in `wake`: who brings something looks at `sleeping` after that, so either side sees
+        the other, and to be roused when awake does no harm.
+        """
+        self.sleeping = True
+        if self.waiting():
+            self.sleeping = False
+            return False
+        return True
+
+    def wake(self) -> None:
+        """The loop's thread is awake: nobody has to rouse it."""
+        self.sleeping = False
+
+    def close(self) -> None:
+        """Take nothing more; what is here already can still be taken in."""
+        with self._lock:
+            self.closed = True

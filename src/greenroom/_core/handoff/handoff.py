@@ -1,0 +1,300 @@
+"""Work that is done for a cell on another thread than its loop's.
+
+The cell stays where it is: its mailbox, its orders and its place in the run queue belong to its loop, as ever. Only the
+calls of a user's code are carried out elsewhere, and meanwhile the cell is suspended, as it is in an async handler that
+waits. So whatever holds for those (orders wait for the message in hand, a deadline cancels, a kill abandons) holds here
+too, by the same text.
+
+**Who may touch it.** What is done, and how far it is, is written by the thread that carries it out, under `_lock`;
+everything else by the loop's own. When a loop gives up on a piece of work it *cuts* it, under the same lock: from then
+on nothing further is begun, and what comes of it is nobody's.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock, get_ident
+from asyncio import _get_running_loop, current_task
+from collections.abc import Callable, Generator
+from inspect import isawaitable, iscoroutine
+from time import monotonic
+from typing import Any
+
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.current import doing
+from greenroom._core.scheduler.stepping import Wait
+
+__all__ = ["Call", "Work"]
+
+_NEVER = -1
+_SOON = -2
+
+
+class Work(Wait):
+    """Something that another thread does for `cell`. Its handler, hook or notice awaits it; it may be cut."""
+
+    is_errand = False
+    __slots__ = (
+        "_cut",
+        "_error",
+        "_is_cancelled",
+        "_lock",
+        "_on_cancel",
+        "_on_cut",
+        "_over",
+        "_result",
+        "_settled",
+        "_touches",
+        "awaits",
+        "cell",
+        "on_wait",
+        "question",
+        "since",
+        "take_turns",
+        "task",
+    )
+
+    def __init__(self, cell: Cell) -> None:
+        self.set_up_alarm(0.0)
+        self.waiter = None
+        self.cell = cell
+        # What its thread waits for, if it is an answer: so that a ring of such waits can be seen.
+        self.question: Any = None
+        # The asyncio task that carries it out, where one does; and whether it awaits something at present.
+        self.task: Any = None
+        self.awaits = False
+        self._lock = allocate_lock()
+        # Invariant: these, and _on_cancel, are written under _lock; once it is over, _cut by the loop's thread alone
+        self._cut = False
+        self._over = False
+        self._is_cancelled = False
+        self._result: Any = None
+        self._error: BaseException | None = None
+        # When it was given away, by the machine's clock.
+        self.since = monotonic()
+        cell.loop.elsewhere[self] = None
+        # How whoever carries it out can be told that it is not wanted, or not waited for, any more.
+        self._on_cancel: Callable[[], object] | None = None
+        # Who wants to know when its thread only waits for an answer.
+        self.on_wait: Callable[[bool], object] | None = None
+        self._on_cut: Callable[[], object] | None = None
+        # How asyncio, where that carries it out, can be asked to do what it has ready, and then something more.
+        self.take_turns: Callable[[Callable[[], object]], object] | None = None
+        # How often it has been touched; and how often it had been when asyncio was last asked, and had done so. The
+        # loop's thread writes this when it asks, the other one when it is done; never both at once.
+        self._touches = 0
+        self._settled = _NEVER
+
+    # -- where it is carried out
+
+    def enter(self) -> None:
+        """This thread does it, until `leave`: what it sends comes from the cell's actor."""
+        doing[get_ident()] = self
+
+    def leave(self) -> None:
+        """This thread does it no longer, for now or for good."""
+        doing.pop(get_ident(), None)
+
+    def waits(self, begins: bool) -> None:
+        """Its thread begins, or ends, to wait for an answer."""
+        if self.on_wait is not None:
+            self.on_wait(begins)
+
+    def is_awaiting_itself(self) -> bool:
+        """Whether the code that runs here, on the thread that does it, is its own, and no task of its making."""
+        running = _get_running_loop()
+        return running is None if self.task is None else running is not None and self.task is current_task()
+
+    def begin_next(self) -> bool:
+        """Whether there is something to do now; what that is, `perform` does."""
+        raise NotImplementedError
+
+    def perform(self) -> Any:
+        """Call the user's code."""
+        raise NotImplementedError
+
+    def has_begun(self) -> bool:
+        """Whether something of it has been begun."""
+        raise NotImplementedError
+
+    def may_await(self, result: Any) -> bool:
+        """Whether what the code returned is to be awaited where it is carried out, if that has asyncio."""
+        raise NotImplementedError
+
+    def accept(self, result: Any) -> bool:
+        """Take what the code returned; whether that is all, and the next can begin."""
+        self._result = result
+        return False
+
+    def is_cut(self) -> bool:
+        """Whether nobody waits for it any more: what it still does is done for nobody."""
+        return self._cut
+
+    def take_error(self, error: BaseException) -> None:
+        """Take what the code raised."""
+        self._error = error
+
+    def hurry(self) -> None:
+        """What is done now has brought its own actor something that must not wait: begin nothing further."""
+
+    def bring_home(self) -> None:
+        """It is done: let the loop go on."""
+        with self._lock:
+            if self._over:
+                return
+            self._over = True
+            cut = self._cut
+        if cut:
+            self._close_result()
+            return
+        self.cell.loop.inbound.bring(self.cell, self._come_home)
+
+    def _close_result(self) -> None:
+        """Nobody will await what an async function returned that was only called."""
+        if iscoroutine(self._result):
+            self._result.close()
+
+    def run(self, before_home: Callable[[], object]) -> None:
+        """Carry it out on this thread. What is a coroutine is left to the loop, whose asyncio can step it.
+
+        `before_home` is called when it is done, and before the loop, which may have the next at once, knows of it.
+        """
+        self.enter()
+        try:
+            while self.begin_next():
+                if not self.accept(self.perform()):
+                    break
+        except BaseException as exc:
+            self.take_error(exc)
+        finally:
+            self.leave()
+            before_home()
+            self.bring_home()
+
+    # -- at home
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        if not self._cut:  # else it is over before anybody waited for it
+            yield self
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # or its traceback would hold on to this frame, and that to it
+        return self._result
+
+    def is_waiting(self) -> bool:
+        """Whether it is known to wait for something that its own loop has to bring about."""
+        if self.question is not None and not self.question.done():
+            return True
+        if self._settled != self._touches or not self.awaits:
+            return False
+        # As with a handler on the loop itself: one that awaits a future has nothing to do until that is done.
+        future = getattr(self.task, "_fut_waiter", None)
+        return future is not None and not future.done()
+
+    def come_to_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called, on whatever thread, when it may be known whether it waits; unless that is under way."""
+        take_turns, touches = self.take_turns, self._touches
+        if take_turns is None or self._settled == _SOON:
+            return
+        self._settled = _SOON
+
+        def settled() -> None:
+            self._settled = touches
+            tell()
+
+        take_turns(settled)
+
+    def on_cancel(self, ask: Callable[[], object]) -> None:
+        """Have `ask` called when it is to be broken off, and can be."""
+        with self._lock:
+            self._on_cancel = ask
+            is_late = self._is_cancelled
+        if is_late:
+            ask()
+
+    def on_cut(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when nobody waits for it any more, though its thread is not done."""
+        self._on_cut = tell
+
+    def cancel(self, msg: object = None) -> bool:
+        """Have it broken off where it awaits something. A call that just runs cannot be: it comes home by itself."""
+        with self._lock:
+            self._is_cancelled = True
+            ask = self._on_cancel
+        if ask is not None:
+            ask()
+            self.touch()
+        return True
+
+    def touch(self) -> None:
+        """It has something to do again: time must not pass over it, if that stands still until all is quiet."""
+        elsewhere = self.cell.loop.elsewhere
+        self._touches += 1
+        if elsewhere.pop(self, self) is None:
+            self.since = monotonic()
+            elsewhere[self] = None
+
+    def remove_done_callback(self, fn: object) -> int:
+        """Its cell has abandoned it."""
+        self.waiter = None
+        self.cut()
+        return 1
+
+    def cut(self) -> None:
+        """Wait for it no longer; nothing further is begun."""
+        with self._lock:
+            if self._cut:
+                return
+            self._cut = True
+            over = self._over
+        self.cell.loop.elsewhere.pop(self, None)
+        self._account()
+        if not over and self._on_cut is not None:
+            self._on_cut()
+
+    def _come_home(self) -> None:
+        if self._cut:
+            self._close_result()
+            return
+        self._cut = True  # it is over: there is nothing left that could be cut
+        self.cell.loop.elsewhere.pop(self, None)
+        self._account()
+        self.wake_waiter()
+
+    def _account(self) -> None:
+        """Count what has been done."""
+
+
+class Call(Work):
+    """One call of a user's function: a constructor, a hook, a notice's handler."""
+
+    __slots__ = ("_arguments", "_awaits", "_begun", "_function")
+
+    def __init__(self, cell: Cell, function: Callable[..., Any], arguments: tuple[Any, ...], awaits: bool) -> None:
+        super().__init__(cell)
+        self._awaits = awaits
+        self._function = function
+        self._arguments = arguments
+        self._begun = False
+
+    def begin_next(self) -> bool:
+        """Once."""
+        with self._lock:
+            if self._begun or self._cut:
+                return False
+            self._begun = True
+            return True
+
+    def has_begun(self) -> bool:
+        """Whether it has been called."""
+        return self._begun
+
+    def perform(self) -> Any:
+        """Call it."""
+        return self._function(*self._arguments)
+
+    def may_await(self, result: Any) -> bool:
+        """What a hook returns, if it can be."""
+        return self._awaits and isawaitable(result)

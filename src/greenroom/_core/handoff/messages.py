@@ -1,0 +1,236 @@
+"""Messages of one cell that are handled on another thread than its loop's.
+
+A message is carried away together with those behind it that are as plain: of the data lane, without a slip. They are
+carried, not taken: until the errand comes home they stand in the mailbox and count against its bound. Whoever carries
+it out looks before each message, as a visit does, whether something more urgent has come, or its time is up. So a burst
+costs one hand-over, not one for each message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import iscoroutine
+from time import monotonic
+from typing import Any
+
+from greenroom._core.flags import HELD, LANES, ORDERS, ROOM
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.itemkinds import MESSAGE, STASHED
+from greenroom._core.receipt import Slip
+from greenroom._core.behavior import Verdict
+from greenroom._core.handoff.handoff import Work
+from greenroom.lanes import Overflow
+
+__all__ = ["Errand"]
+
+_DATA = 1
+_VISITS = 16
+"""Visits that one errand can be, if its thread has nothing else to do: coming home takes as long as some hundreds of
+messages."""
+_PLAIN = (bool, int, float, str, bytes, tuple, list, dict)
+"""What a handler may return that nobody has to look at."""
+_URGENT = ORDERS | HELD | LANES
+"""What ends an errand before its messages do."""
+
+
+class Errand(Work):
+    """Messages of one cell that are handled elsewhere, one after the other."""
+
+    __slots__ = (
+        "_began",
+        "_begun",
+        "_budget",
+        "_gone",
+        "_hurries",
+        "_is_backed_up",
+        "_others_wait",
+        "_per_visit",
+        "_slow",
+        "kind",
+        "lane",
+        "messages",
+        "senders",
+    )
+
+    is_errand = True
+
+    def __init__(
+        self,
+        cell: Cell,
+        message: object,
+        sender: object,
+        lane: int,
+        others_wait: Callable[[], bool],
+        is_backed_up: Callable[[], bool],
+    ) -> None:
+        super().__init__(cell)
+        # What is in hand: a message, until it is put aside; and of which lane.
+        self.kind = MESSAGE
+        self.lane = lane
+        self.messages: list[Any] = [message]
+        self.senders: list[Any] = [sender]
+        # How many have been begun: all but the last of those are done.
+        self._begun = 0
+        # The budgets of a visit. When one is over another may follow, unless somebody else waits for the thread.
+        self._per_visit: int = cell.loop.limits.max_msgs_per_actor
+        self._budget: float = cell.loop.limits.max_tick_time
+        self._others_wait = others_wait
+        self._is_backed_up = is_backed_up
+        self._began = 0.0
+        self._hurries = False
+        # How many of the done have left the mailbox.
+        self._gone = 0
+        self._slow: list[tuple[object, float]] | None = None
+
+    def carry(self) -> None:
+        """Let what is queued behind the first message come along, as far as it is as plain, and not too much."""
+        cell = self.cell
+        most = self._per_visit * _VISITS
+        if self.lane != _DATA or cell.alert & (ORDERS | LANES) or isinstance(self.senders[0], Slip):
+            return
+        if cell.priority is not None or cell.config.overflow is Overflow.DROP_OLD:
+            return
+        for position in range(min(most - 1, cell.count)):
+            sender = cell.sender_at(position)
+            if isinstance(sender, Slip):
+                return
+            self.messages.append(cell.message_at(position))
+            self.senders.append(sender)
+
+    # -- where it is carried out
+
+    @property
+    def message(self) -> Any:
+        """The message in hand."""
+        return self.messages[self._begun - 1]
+
+    @property
+    def sender(self) -> Any:
+        """Who sent it: a ref, nobody, or a slip."""
+        return self.senders[self._begun - 1]
+
+    def begin_next(self) -> bool:
+        """Whether there is another message, nothing more urgent has come, and there is time."""
+        with self._lock:
+            begun = self._begun
+            if self._cut or begun == len(self.messages) or (begun > 0 and self._is_time_to_go()):
+                return False
+            if begun == 0:
+                self._began = monotonic()
+            self._begun = begun + 1
+            return True
+
+    def _is_time_to_go(self) -> bool:
+        """Whether something more urgent has come, or a budget is spent and others wait."""
+        if self._hurries or self.cell.alert & _URGENT or monotonic() - self._began >= self._budget:
+            return True
+        return self._begun % self._per_visit == 0 and self._others_wait()
+
+    def has_begun(self) -> bool:
+        """Whether a message is in hand."""
+        return self._begun > 0
+
+    def may_await(self, result: Any) -> bool:
+        """A handler's own coroutine."""
+        return result is not None and iscoroutine(result)
+
+    def perform(self) -> Any:
+        """Have the message handled."""
+        cell = self.cell
+        if cell.loop.hooks.slow_handler is None:
+            return cell.handler(cell.subject, self.messages[self._begun - 1])
+        began = monotonic()
+        try:
+            return cell.handler(cell.subject, self.messages[self._begun - 1])
+        finally:
+            self.note_time(monotonic() - began)
+
+    def note_time(self, seconds: float) -> None:
+        """The message in hand took so long."""
+        if seconds >= self.cell.loop.hooks.slow_after:
+            self._slow = [*(self._slow or ()), (self.message, seconds)]
+
+    def accept(self, result: Any) -> bool:
+        """Take what the handler returned. Of a message that was told, that is all, unless it says what comes next."""
+        if result is not None and type(result) not in _PLAIN and not self._cut:
+            result = self.cell.loop.host.absorb(self.cell, result)
+        self._result = result
+        if self.kind == STASHED or isinstance(self.senders[self._begun - 1], Slip):
+            return False
+        return not isinstance(result, Verdict) and not hasattr(type(result), "__await__")
+
+    def hurry(self) -> None:
+        """The next message is the loop's to choose."""
+        self._hurries = True
+
+    def stash(self) -> tuple[object, object, int]:
+        """Take the message in hand away, to be handled later."""
+        with self._lock:
+            if not self._cut:
+                self.kind = STASHED
+            return self.message, self.sender, self.lane
+
+    def let_sender_go(self) -> None:
+        """The message in hand is answered by somebody else."""
+        self.senders[self._begun - 1] = None
+
+    # -- at home
+
+    def keep_the_rest(self) -> None:
+        """Let nothing that was not begun be begun: something comes before it."""
+        with self._lock:
+            del self.messages[max(self._begun, 1) :]
+            del self.senders[max(self._begun, 1) :]
+        self.let_done_go()
+
+    def withdraw(self) -> None:
+        """An order has come. If its message waits for a thread, and there is none, it goes back to where it was: the
+        order need not wait for other actors' handlers.
+        """
+        if not self._is_backed_up():
+            return
+        with self._lock:
+            if self._begun > 0 or self._cut:
+                return
+            self._cut = True
+        cell = self.cell
+        cell.loop.elsewhere.pop(self, None)
+        cell.task.kind = STASHED  # which is no message that was handled
+        door = cell.loop.door
+        door.count_stashed(cell, 1)
+        door.take_back(cell, self.messages[0], self.senders[0], self.lane)
+        self.wake_waiter()
+
+    def done(self) -> int:
+        """How many messages stand in the mailbox though they are done, or in hand. From any thread, a moment ago."""
+        return max(self._begun, 1) - 1 - self._gone
+
+    def let_done_go(self) -> None:
+        """Those that are done leave the mailbox; so does the one in hand, if it still stood there."""
+        cell = self.cell
+        last = max(self._begun, 1) - 1
+        if not cell.ending:
+            for _ in range(last - self._gone):
+                cell.take_from(_DATA)
+                cell.handled += 1
+            self._gone = last
+
+    def _account(self) -> None:
+        cell = self.cell
+        task = cell.task
+        last = max(self._begun, 1) - 1
+        self.let_done_go()
+        if task is not None and task.kind == MESSAGE:
+            task.kind, task.message, task.sender = self.kind, self.messages[last], self.senders[last]
+        if self.kind == STASHED:
+            cell.loop.door.count_stashed(cell, 1)
+        if cell.alert & ROOM:
+            cell.loop.door.fill_up(cell)
+        if self._slow is not None:
+            self._tell_slow(self._slow)
+
+    def _tell_slow(self, slow: list[tuple[object, float]]) -> None:
+        for message, seconds in slow:
+            tell = self.cell.loop.hooks.slow_handler
+            if tell is not None:
+                tell(self.cell.shown(), message, seconds)

@@ -1,0 +1,272 @@
+# cython: boundscheck=False, wraparound=False, nonecheck=False
+"""An actor as the loop sees it: a mailbox, a handler, and where it stands.
+
+`Cell` is a `Mailbox` rather than having one: the path of a message then touches one object fewer (`make bench`, P9),
+and an idle actor is smaller (P8).
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from greenroom._core.flags import AWAY, GUARDED, HELD, ORDERS, RESUME
+from greenroom._core.build import COMPILED
+from greenroom._core.itemkinds import ATOMS
+from greenroom._core.mailbox.mailbox import Mailbox
+from greenroom._core.runqueue import RunQueue
+from greenroom.lanes import Lane, MailboxConfig
+
+__all__ = ["ADRIFT", "ENDED", "Cell", "Tally"]
+
+_DATA = Lane.DATA
+# What `Cell.ended` says of a cell that has ended: all its messages found their column, or one is still in hand.
+ENDED = 1
+ADRIFT = 2
+
+
+class Tally:
+    """The columns of the ledger that most actors never need; made on first use."""
+
+    __slots__ = (
+        "dead_lettered",
+        "dropped",
+        "failed",
+        "late_replies",
+        "lost",
+        "redirected",
+        "rejected",
+        "sent_aside",
+        "stashed",
+        "unhandled",
+    )
+
+    def __init__(self) -> None:
+        # What was sent, beyond what the data lane took in by the quick way; notices count against it.
+        self.sent_aside = 0
+        self.failed = 0
+        self.unhandled = 0
+        self.dead_lettered = 0
+        self.dropped = 0
+        self.redirected = 0
+        self.lost = 0
+        self.rejected = 0
+        # Its replies for which nobody waited any more; they are no messages of the ledger.
+        self.late_replies = 0
+        # Messages that are put aside at present; they count as queued.
+        self.stashed = 0
+
+
+class Cell(Mailbox):
+    """One actor's place on a loop. Made by `Loop.spawn`."""
+
+    __slots__ = (
+        "__weakref__",
+        "body",
+        "context",
+        "ended",
+        "ending",
+        "exempt",
+        "handled",
+        "handler",
+        "id",
+        "idle",
+        "loop",
+        "orders",
+        "ref",
+        "runq",
+        "subject",
+        "tally",
+        "task",
+        "timers",
+    )
+
+    def set_up(self, loop: Any, runq: RunQueue, handler: Any, subject: object, config: MailboxConfig) -> None:
+        """What `__init__` would do, if its arguments had not to be packed into a tuple first. For `Loop.spawn`."""
+        self.set_up_mailbox(config)
+        self.loop = loop
+        self.runq = runq
+        # Called as handler(subject, message): a class's own function and its instance, so that no bound method has
+        # to be kept for every actor.
+        self.handler = handler
+        self.subject = subject
+        # What stands for this cell as a sender, and in what people read; the floor above sets it.
+        self.ref: Any = None
+        # The floor above's own record of the actor.
+        self.body: Any = None
+        self.id = 0
+        self.exempt = False
+        # Set when the loop begins to retire the cell, and when its account is closed (`ENDED` or `ADRIFT`).
+        self.ending = False
+        self.ended = 0
+        # Invariant: False iff the cell stands in the run queue, is in hand, or is suspended in a handler
+        self.idle = True
+        self.handled = 0
+        self.tally: Tally | None = None
+        # One order, as nearly always, or a deque of several.
+        self.orders: Any = None
+        self.timers: Any = None
+        self.task: Any = None
+        self.context: Any = None
+
+    def __repr__(self) -> str:
+        return f"<cell {self.name()}>"
+
+    def __init__(self) -> None:
+        raise TypeError("a cell is made by `Loop.spawn`")
+
+    def shown(self) -> object:
+        """What errors and observers are given: the ref, if the floor above has set one."""
+        return self.loop.host.ref_of(self) if self.ref is None else self.ref
+
+    def name(self) -> str:
+        """What to call it in errors and logs."""
+        shown = self.shown()
+        return f"#{self.id & 0xFFFFFFFF}.{self.id >> 32}" if shown is self else str(shown)
+
+    def tell(self, message: object, sender: object = None, lane: Lane = _DATA) -> None:
+        """Send a message, from any thread. Inside a handler, the sender is the actor in hand unless named."""
+        self.accept(message, sender, lane)
+
+    # Every C expression is written where it is used, and no argument may be left out: either would cost some 30
+    # instructions a message (callgrind, flood).
+    def accept(self, message: object, sender: object, lane: Lane) -> None:
+        """What `tell` does, for callers that have all three."""
+        runq = self.runq
+        if (COMPILED and thread_ident() != runq.thread) or (not COMPILED and get_ident() != runq.thread):
+            runq.inbound.tell(self, message, sender, lane)
+            return
+        if sender is None:
+            sender = runq.speaker
+        if lane is not _DATA or (self.count + self.reserved >= self.limit and not self._may_walk_in(message)):
+            runq.admission.admit(self, message, sender, lane)
+            return
+        while self.count * 2 > self.mask:
+            self.grow()
+        if COMPILED:
+            put_slot(self, (self.head + self.count * 2) & self.mask, message)
+            put_slot(self, ((self.head + self.count * 2) & self.mask) + 1, sender)
+        else:
+            tail = (self.head + self.count * 2) & self.mask
+            self.buf[tail] = message  # type: ignore[index]
+            self.buf[tail + 1] = sender  # type: ignore[index]
+        self.count += 1
+        self.pushed += 1
+        if self.idle:
+            self.idle = False
+            runq.push(self)
+
+    def _may_walk_in(self, message: object) -> bool:
+        """Whether the quick way is shut only because each message is looked at first, and this one need not be."""
+        if not self.alert & GUARDED or not self.alert & AWAY or self.closed or self.priority is not None:
+            return False
+        return type(message) in ATOMS and self.count - self.notices + self.reserved < self.capacity
+
+    def is_foreign(self) -> bool:
+        """Whether this is another thread than the loop's own."""
+        if COMPILED:
+            foreign: bool = thread_ident() != self.runq.thread
+        else:
+            foreign = get_ident() != self.runq.thread
+        return foreign
+
+    def post(self, message: object, slip: object, lane: Lane = _DATA) -> None:
+        """Send a message with exactly this in its sender's place: a slip, a ref, or nobody. From any thread."""
+        if self.is_foreign():
+            self.runq.inbound.offer(self, message, slip, lane)
+        else:
+            self.runq.admission.admit(self, message, slip, lane)
+
+    def notify(self, notice: object) -> None:
+        """Queue a notice with the data lane, from any thread. A closed cell takes none."""
+        if self.is_foreign():
+            self.runq.inbound.notify(self, notice)
+        elif not self.closed:
+            if self.loop.director is not None and self.loop.director.notifies(self, notice):
+                return
+            self.enqueue_notice(notice)
+            self.make_runnable()
+
+    def errand(self) -> Any:
+        """What is done for it elsewhere with its messages, if something is. From other threads, a glance."""
+        task = self.task
+        waiter = None if task is None else task._waiter
+        return waiter if getattr(waiter, "is_errand", False) else None
+
+    def order(self, action: Callable[[Cell], object]) -> None:
+        """Have `action(cell)` called after the message in hand and before any other, from any thread."""
+        if self.is_foreign():
+            self.runq.inbound.order(self, action)
+            return
+        if self.ending:
+            return
+        if self.orders is None:
+            self.orders = action
+        elif type(self.orders) is deque:
+            self.orders.append(action)
+        else:
+            self.orders = deque((self.orders, action))
+        self.alert |= ORDERS
+        self.make_runnable()
+        if self.alert & AWAY:
+            errand = self.errand()
+            if errand is not None:
+                errand.withdraw()
+
+    def waiting_orders(self) -> tuple[Any, ...]:
+        """The orders that have not acted yet."""
+        if self.orders is None:
+            return ()
+        return tuple(self.orders) if type(self.orders) is deque else (self.orders,)
+
+    def withdraw(self, withdrawn: tuple[Any, ...]) -> None:
+        """Take back orders that have not acted yet."""
+        left = [order for order in self.waiting_orders() if order not in withdrawn]
+        self.orders = deque(left) if left else None
+        if not left:
+            self.alert &= ~ORDERS
+
+    def take_order(self) -> Any:
+        """The next order; there must be one."""
+        action = self.orders
+        if type(action) is deque:
+            action = self.orders.popleft()
+            if self.orders:
+                return action
+        self.orders = None
+        self.alert &= ~ORDERS
+        return action
+
+    def hold(self) -> None:
+        """Let messages and notices wait; orders still act."""
+        self.alert |= HELD
+
+    def release(self) -> None:
+        """Let messages and notices be handled again."""
+        self.alert &= ~HELD
+        if self.waiting():
+            self.make_runnable()
+
+    def resume(self) -> None:
+        """Its suspended handler can go on: at the back of the run queue."""
+        if self.task is not None:
+            self.alert |= RESUME
+            self.runq.push(self)
+
+    def make_runnable(self) -> None:
+        """Stand in the run queue, if not there already, in hand or suspended."""
+        if self.idle:
+            self.idle = False
+            self.runq.push(self)
+
+    def count_aside(self) -> Tally:
+        """The rarer counters, made on first use."""
+        if self.tally is None:
+            self.tally = Tally()
+        return self.tally
+
+    def sent(self) -> int:
+        """Messages ever sent to this cell: in any lane, refused at a closed door too, but not rejected ones."""
+        return self.pushed - self.noticed + (0 if self.tally is None else self.tally.sent_aside)

@@ -1,0 +1,40 @@
+import cython
+from greenroom._core.mailbox.ring cimport Ring
+from greenroom._core.mailbox.sidelanes cimport SideLanes
+from greenroom._core.receipt cimport Slip
+
+cdef int LANES, PRIORITY, SLIPS
+cdef int EMPTY, LOG, DATA, MANAGEMENT, CONTROL, PATIENCE
+cdef object NOTICE
+
+cdef class Mailbox(Ring):
+    cdef public int limit, reserved
+    cdef readonly int capacity
+    cdef public int alert
+    cdef readonly int slips, notices
+    cdef readonly bint closed
+    cdef readonly unsigned long long pushed, noticed
+    cdef readonly object config
+    cdef readonly SideLanes side
+    cdef readonly object priority
+    cpdef set_up_mailbox(self, object config)
+    cpdef int depth(self, int lane)
+    cpdef int queued(self)
+    cpdef bint waiting(self)
+    cdef bint _data_waits(self)
+    cpdef enqueue(self, int lane, object message, object sender)
+    cpdef put_back(self, int lane, object message, object sender)
+    cpdef enqueue_notice(self, object notice)
+    @cython.locals(side=SideLanes, data=bint, management=bint, log=bint, contested=bint, top=int)
+    cpdef int choose(self)
+    @cython.locals(side=SideLanes, chosen=int, lane=int)
+    cdef int _oldest_below(self, int top)
+    cpdef object sender_of(self, int lane)
+    cpdef object take_from(self, int lane)
+    cpdef let_go(self, int count)
+    @cython.locals(position=Py_ssize_t)
+    cpdef take_in(self, list messages, list senders)
+    @cython.locals(position=int)
+    cpdef tuple evict(self, int lane)
+    cdef _release(self, object sender)
+    cpdef close(self)

@@ -1,0 +1,245 @@
+# cython: boundscheck=False, wraparound=False, nonecheck=False
+"""What waits for one actor: four lanes, their bounds, and which message comes next.
+
+The data lane is the mailbox's own ring: a separate object would cost every message one more cache miss, and every
+actor 64 bytes. The other lanes, and the order by a user's key, are made when first used.
+
+**Admission.** A message may enter the data lane by the quick way when `count + reserved < limit`. `limit` is the
+configured capacity, raised by one for each queued notice (notices take no room), and 0 when the quick way is shut:
+the mailbox is closed, its data lane is ordered by a key, or a director looks on. `reserved` is room promised to other
+threads.
+
+**Order.** Lanes are served from the highest down. But the 64th pick that passes a waiting lower lane over serves the
+oldest message of the lower lanes instead, so none starves.
+"""
+
+from __future__ import annotations
+
+from greenroom._core.flags import LANES, PRIORITY, SLIPS
+from greenroom._core.mailbox.prioritylane import PriorityLane
+from greenroom._core.mailbox.ring import Ring
+from greenroom._core.mailbox.sidelanes import SideLanes, data_place
+from greenroom._core.receipt import NOTICE, Slip
+from greenroom.lanes import MailboxConfig
+
+__all__ = ["Mailbox"]
+
+# Lane codes, as in `greenroom.lanes.Lane`; here they are C integers.
+EMPTY = -1
+LOG = 0
+DATA = 1
+MANAGEMENT = 2
+CONTROL = 3
+PATIENCE = 64
+
+
+class Mailbox(Ring):
+    """The lanes of one actor. Touched by its loop's thread alone, but for `reserved`."""
+
+    __slots__ = (
+        "alert",
+        "capacity",
+        "closed",
+        "config",
+        "limit",
+        "noticed",
+        "notices",
+        "priority",
+        "pushed",
+        "reserved",
+        "side",
+        "slips",
+    )
+
+    def __init__(self, config: MailboxConfig) -> None:
+        self.set_up_mailbox(config)
+
+    def set_up_mailbox(self, config: MailboxConfig) -> None:
+        """What `__init__` does, for subclasses."""
+        self.set_up_ring()
+        self.config = config
+        self.capacity: int = config.capacity
+        # Invariant: limit == 0 if closed, priority is not None or the loop is directed, else capacity + notices
+        self.limit = self.capacity
+        # Invariant: written under the inbound lock only; messages to the data lane that stand in the inbound
+        self.reserved = 0
+        self.alert = 0
+        self.closed = False
+        # Messages and notices that ever entered the data lane; the oldest there had pushed - count before it.
+        self.pushed = 0
+        self.noticed = 0
+        # Invariant: notices standing in the ring
+        self.notices = 0
+        # Invariant: messages and notices in the ring whose sender is a Slip; SLIPS in alert iff slips > 0
+        self.slips = 0
+        self.side: SideLanes | None = None
+        self.priority: PriorityLane | None = None
+        if config.priority is not None:
+            self.priority = PriorityLane(config.priority)
+            self.alert = PRIORITY
+            self.limit = 0
+
+    def depth(self, lane: int) -> int:
+        """How many messages count against the bound of `lane`."""
+        if lane != DATA:
+            return 0 if self.side is None else self.side.depth(lane)
+        return self.count - self.notices if self.priority is None else len(self.priority)
+
+    def queued(self) -> int:
+        """How many messages wait in all lanes; notices are none."""
+        return self.depth(DATA) + (0 if self.side is None else self.side.total())
+
+    def waiting(self) -> bool:
+        """Whether a message or a notice waits in any lane."""
+        return self._data_waits() or (self.side is not None and self.side.total() > 0)
+
+    def _data_waits(self) -> bool:
+        return self.count > 0 if self.priority is None else self.priority.waiting
+
+    def enqueue(self, lane: int, message: object, sender: object) -> None:
+        """Append a message to `lane`, bound or no bound."""
+        if lane != DATA:
+            if self.side is None:
+                self.side = SideLanes()
+            self.side.push(lane, message, sender, self.pushed)
+            self.alert |= LANES
+            return
+        if self.priority is not None:
+            self.priority.push(message, sender, data_place(self.pushed))
+        else:
+            self.push(message, sender)
+            if isinstance(sender, Slip):
+                self.slips += 1
+                self.alert |= SLIPS
+        self.pushed += 1
+
+    def put_back(self, lane: int, message: object, sender: object) -> None:
+        """Put a message that had its turn already before all others of its lane, bound or no bound."""
+        if lane != DATA:
+            self.side.put_back(lane, message, sender)  # type: ignore[union-attr]
+            self.alert |= LANES
+            return
+        if self.priority is not None:
+            # Places count up from 0: a negative one is before all, and later calls are before earlier ones.
+            self.priority.put_back(message, sender, -data_place(self.pushed))
+        else:
+            self.push_front(message, sender)
+            if isinstance(sender, Slip):
+                self.slips += 1
+                self.alert |= SLIPS
+        self.pushed += 1
+
+    def enqueue_notice(self, notice: object) -> None:
+        """Append a notice to the data lane; it needs no room."""
+        place = self.pushed
+        self.pushed += 1
+        self.noticed += 1
+        if self.priority is not None:
+            self.priority.push_notice(notice, NOTICE, data_place(place))
+            return
+        self.push(notice, NOTICE)
+        self.slips += 1
+        self.alert |= SLIPS
+        self.notices += 1
+        if self.limit > 0:
+            self.limit += 1
+
+    def choose(self) -> int:
+        """The lane that is served next, or `EMPTY`. Counts as a pick."""
+        side = self.side
+        if side is None:
+            return DATA if self._data_waits() else EMPTY
+        data = self._data_waits()
+        management = side.depth(MANAGEMENT) > 0
+        log = side.depth(LOG) > 0
+        contested = log
+        top = LOG if log else EMPTY
+        if data:
+            top = DATA
+        if management:
+            contested = data or log
+            top = MANAGEMENT
+        if side.depth(CONTROL) > 0:
+            contested = management or data or log
+            top = CONTROL
+        if top > LOG and contested:
+            side.passed += 1
+            if side.passed == PATIENCE:
+                side.passed = 0
+                return self._oldest_below(top)
+        return top
+
+    def _oldest_below(self, top: int) -> int:
+        """The lane under `top` whose next message arrived first; one of them holds some."""
+        side = self.side
+        chosen = EMPTY
+        first: int | None = None
+        if top > DATA and self._data_waits():
+            chosen = DATA
+            first = data_place(self.pushed - self.count) if self.priority is None else self.priority.first_place()
+        for lane in (MANAGEMENT, LOG):
+            if lane < top and side.depth(lane) > 0:  # type: ignore[union-attr]
+                place = side.first_place(lane)  # type: ignore[union-attr]
+                if first is None or place < first:
+                    chosen, first = lane, place
+        return chosen
+
+    def sender_of(self, lane: int) -> object:
+        """The sender of the next message of `lane`; there must be one."""
+        if lane != DATA:
+            return self.side.first_sender(lane)  # type: ignore[union-attr]
+        return self.first_sender() if self.priority is None else self.priority.first_sender()
+
+    def take_from(self, lane: int) -> object:
+        """Take the next message of `lane`; there must be one."""
+        if lane != DATA:
+            message = self.side.pop(lane)  # type: ignore[union-attr]
+            if self.side.total() == 0:  # type: ignore[union-attr]
+                self.alert &= ~LANES
+            return message
+        if self.priority is not None:
+            return self.priority.pop()
+        self._release(self.first_sender())
+        return self.pop()
+
+    def let_go(self, count: int) -> None:
+        """Take so many messages off the front of the data lane, which must have them, and no order by a key."""
+        while count > 0:
+            self._release(self.first_sender())
+            self.pop()
+            count -= 1
+
+    def take_in(self, messages: list[object], senders: list[object]) -> None:
+        """Append messages to the data lane, bound or no bound."""
+        for position in range(len(messages)):
+            self.enqueue(DATA, messages[position], senders[position])
+
+    def evict(self, lane: int) -> tuple[object, object]:
+        """Take the oldest message of `lane` and its sender, to make room; notices stay. There must be one."""
+        if lane != DATA:
+            sender = self.sender_of(lane)
+            return self.take_from(lane), sender
+        if self.priority is not None:
+            return self.priority.pop_oldest()
+        position = 0
+        while self.sender_at(position) is NOTICE:
+            position += 1
+        sender = self.sender_at(position)
+        self._release(sender)
+        return self.remove(position), sender
+
+    def _release(self, sender: object) -> None:
+        """Undo what `sender`'s slot had raised: its message leaves the ring."""
+        if self.slips > 0 and isinstance(sender, Slip):
+            self.slips -= 1
+            if self.slips == 0:
+                self.alert &= ~SLIPS
+            if sender is NOTICE:
+                self.notices -= 1
+                if self.limit > 0:
+                    self.limit -= 1
+
+    def close(self) -> None:
+        """Let no more message in by the quick way."""
+        self.closed = True
+        self.limit = 0

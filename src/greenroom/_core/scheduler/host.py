@@ -1,0 +1,87 @@
+"""What a loop asks of the floor above it: the few things that are not a matter of cells and messages.
+
+This one serves bare cells; the actor floor puts its own in its place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.behavior import Verdict
+from greenroom.exits import ends_system
+from greenroom.lanes import Lane
+
+__all__ = ["Host"]
+
+_log = logging.getLogger("greenroom")
+
+
+class Host:
+    """Cells with nobody above them: a failed one is logged and ends, a notice is handled like a message."""
+
+    def verdict(self, cell: Cell, verdict: Verdict) -> None:
+        """A handler returned a verdict. If this raises, the handler has failed."""
+
+    def unhandled(self, cell: Cell, message: object, sender: object) -> None:
+        """A handler said that a message or notice was not for its actor."""
+
+    def suspended(self, cell: Cell) -> None:
+        """A handler suspends while orders wait for its end, or an order does."""
+
+    def touched(self, cell: Cell) -> None:
+        """A cell that has `TOUCHED` set takes a message."""
+
+    def send_away(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
+        """Have a message to a cell that has `AWAY` set handled elsewhere; what its handler returned, or raised."""
+        raise NotImplementedError
+
+    def intercept(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """Look at a message to a cell that has `GUARDED` set, before it is let in, and raise what its sender should
+        hear; True when it is let in nowhere, because it has been dealt with. For the loop's thread.
+        """
+        return False
+
+    def examine(self, cell: Cell, message: object) -> None:
+        """Look at a message to such a cell that comes from another thread, and raise what its sender should hear."""
+
+    def awaits(self, question: object) -> None:
+        """A handler waits for the answer to a question that was put to such a cell, and for nothing else."""
+
+    def gave_up(self, question: object) -> None:
+        """Nobody waits for the answer to such a question any more."""
+
+    def absorb(self, cell: Cell, result: object) -> object:
+        """Do what a handler that works elsewhere has returned, if that can be done there; what is left of it."""
+        return result
+
+    def notice(self, cell: Cell, notice: object) -> object:
+        """Handle a notice in its turn; what it returns is treated as a handler's result."""
+        return cell.handler(cell.subject, notice)
+
+    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
+        """A handler, notice or order let `cause` out. What is raised here leaves the tick."""
+        if ends_system(cause):
+            raise cause
+        _log.error("%s failed on %r and ends", cell.name(), message, exc_info=cause, extra=self.log_fields(cell))
+        cell.loop.retire(cell)
+
+    def is_owed_time(self) -> bool:
+        """Whether messages are queued that can be handled only when some time has passed."""
+        return False
+
+    def ref_of(self, cell: Cell) -> object:
+        """What errors and observers are given for a cell without a ref."""
+        return cell
+
+    def log_fields(self, cell: Cell) -> dict[str, object]:
+        """What a log record about a cell has in its fields, so that who it is about need not be read from its text."""
+        return {"actor": cell.name(), "actor_id": cell.id}
+
+    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        """A message can never be handled. May be called by any thread once the loop has stopped."""
+
+    def dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """A message was dropped by the overflow policy. Called on the sender's thread."""

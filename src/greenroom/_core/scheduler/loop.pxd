@@ -1,0 +1,57 @@
+import cython
+from greenroom._core.mailbox.cell cimport Cell, thread_ident
+from greenroom._core.simulation.director cimport Director
+from greenroom._core.delivery.admission cimport Door
+from greenroom._core.observerhooks cimport Hooks
+from greenroom._core.delivery.inbound cimport Inbound
+from greenroom._core.timing.tickbudget cimport Pace
+from greenroom._core.runqueue cimport RunQueue
+from greenroom._core.scheduler.celltable cimport Table
+from greenroom._core.timing.timers cimport Alarm, Timer, Timers
+from greenroom._core.scheduler.visits cimport Visits
+
+cdef int AWAY, ORDERS, ORDERED, ADRIFT, ENDED
+cdef double LONGEST_DELAY, SHORTEST_INTERVAL
+cdef bint COMPILED
+cdef object get_ident, _DEFAULT_MAILBOX
+
+@cython.final
+cdef class Loop:
+    cdef readonly object limits, clock, host
+    cdef readonly Director director
+    cdef readonly Hooks hooks
+    cdef readonly Pace pace
+    cdef readonly RunQueue runq
+    cdef readonly Table table
+    cdef readonly Timers timers
+    cdef readonly Door door
+    cdef readonly Inbound inbound
+    cdef readonly Visits visits
+    cdef readonly bint closed
+    cdef readonly dict elsewhere
+    cdef readonly unsigned long long ended_sent, ended_handled
+    cdef readonly bint ticking
+    cdef readonly unsigned long long ticks
+
+    cdef object _clock_of(self, object clock)
+    cpdef double now(self) except? -1.0
+    cpdef adopt(self)
+    cpdef step_aside(self)
+    cdef _require_own_thread(self, str what)
+    cdef _require_own(self, Cell cell)
+    @cython.locals(cell=Cell)
+    cpdef Cell spawn(self, object handler, object subject=*, object mailbox=*, bint exempt=*)
+    cpdef retire(self, Cell cell, object why=*)
+    cdef _close_account(self, Cell cell)
+    @cython.locals(timer=Timer, now=double)
+    cpdef Timer start_timer(
+        self, double delay, Cell target, object message, double interval=*, bint fixed_rate=*, Cell owner=*
+    )
+    cpdef cancel_timers(self, Cell cell)
+    @cython.locals(now=double)
+    cpdef tick(self)
+    @cython.locals(timer=Alarm, fired=int)
+    cdef _fire_due(self, double now)
+    cpdef run_until_idle(self)
+    cpdef bint has_work(self)
+    cpdef close(self)

@@ -1,0 +1,270 @@
+"""The loop: takes in what time and other threads bring, has runnable cells visited, and stays within its budgets.
+
+A *tick* takes in foreign messages and due timers, then has *visits* made: to each runnable cell in turn, up to
+`max_msgs_per_actor` messages each, `max_actors_per_tick` visits in all, and no message begun after `max_tick_time`. The
+rest of the thread's time belongs to asyncio, which the poller hands it back to.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from typing import Any
+
+from greenroom._core.flags import AWAY, ORDERS
+from greenroom._core.build import COMPILED
+from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
+from greenroom._core.simulation.director import director_here
+from greenroom._core.delivery.admission import Door
+from greenroom._core.observerhooks import Hooks
+from greenroom._core.scheduler.host import Host
+from greenroom._core.delivery.inbound import Inbound
+from greenroom._core.itemkinds import ORDERED
+from greenroom._core.limits import Limits
+from greenroom._core.timing.tickbudget import Pace
+from greenroom._core.runqueue import RunQueue
+from greenroom._core.scheduler.celltable import Table
+from greenroom._core.timing.timers import LONGEST_DELAY, SHORTEST_INTERVAL, Timer, Timers
+from greenroom._core.scheduler.visits import Visits
+from greenroom.clock import Clock, MonotonicClock
+from greenroom.errors import InvalidDelay, LoopStopped, WaitsForItself, WrongLoop, WrongThread
+from greenroom.lanes import MailboxConfig
+
+__all__ = ["Loop"]
+
+_DEFAULT_MAILBOX = MailboxConfig()
+
+
+class Loop:
+    """The scheduler of one thread. Everything but `Cell.tell`, `post`, `notify` and `order` belongs to that thread."""
+
+    __slots__ = (
+        "clock",
+        "closed",
+        "director",
+        "door",
+        "elsewhere",
+        "ended_handled",
+        "ended_sent",
+        "hooks",
+        "host",
+        "inbound",
+        "limits",
+        "pace",
+        "runq",
+        "table",
+        "ticking",
+        "ticks",
+        "timers",
+        "visits",
+    )
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        host: Any = None,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self.limits = Limits() if limits is None else limits
+        director = self.director = director_here()
+        self.clock: Clock = self._clock_of(clock)
+        self.host: Any = Host() if host is None else host
+        self.hooks = Hooks() if hooks is None else hooks
+        self.pace = Pace(self.clock, self.limits.max_tick_time)
+        self.runq = RunQueue(get_ident())
+        if director is not None:
+            from greenroom._core.simulation.recorder import Witness  # which only simulations need
+
+            director.loops.append(self)
+            self.hooks.trust(Witness(director))
+        self.table = Table(self.limits.max_actors)
+        self.timers = Timers(self.runq, self.pace, self.limits.max_timers)
+        self.door = Door(self.host, self.hooks, self.director)
+        self.inbound = Inbound(self.door)
+        self.door.inbound = self.runq.inbound = self.inbound
+        self.runq.admission = self.door
+        self.visits = Visits(
+            self.runq, self.door, self.pace, self.limits.max_msgs_per_actor, self.limits.max_actors_per_tick
+        )
+        self.closed = False
+        # Invariant: the work that other threads do for cells of this loop, and that has not come home; by its age
+        self.elsewhere: dict[Any, None] = {}
+        # What cells that have ended were sent, and had handled by then.
+        self.ended_sent = 0
+        self.ended_handled = 0
+        self.ticking = False
+        # How many ticks there have been; a watchdog sees by it whether one does not end.
+        self.ticks = 0
+
+    def _clock_of(self, clock: Clock | None) -> Clock:
+        """The clock to go by: in a simulation, the machine's time is the simulation's."""
+        if self.director is not None and (clock is None or type(clock) is MonotonicClock):
+            return self.director.clock
+        return MonotonicClock() if clock is None else clock
+
+    def now(self) -> float:
+        """The time, by the loop's clock."""
+        return self.pace.now()
+
+    def adopt(self) -> None:
+        """Make the calling thread the loop's own; nothing may be under way on the old one."""
+        if self.ticking:
+            raise WrongThread("a loop in the middle of a tick")
+        self.runq.thread = get_ident()
+
+    def step_aside(self) -> None:
+        """Be nobody's until `adopt`: for as long as something else has this thread, a simulation say. Not in a tick."""
+        self.runq.thread = 0
+
+    def _require_own_thread(self, what: str) -> None:
+        if (COMPILED and thread_ident() != self.runq.thread) or (not COMPILED and get_ident() != self.runq.thread):
+            raise WrongThread(what)
+
+    def _require_own(self, cell: Cell) -> None:
+        if cell.runq is not self.runq:
+            raise WrongLoop(cell.shown())
+
+    def spawn(
+        self, handler: Any, subject: object = None, mailbox: MailboxConfig | None = None, exempt: bool = False
+    ) -> Cell:
+        """A new cell whose messages are handled by `handler(subject, message)`."""
+        self._require_own_thread("spawn()")
+        if self.closed:
+            raise LoopStopped("this loop has stopped: nothing can be spawned on it any more")
+        cell = Cell.__new__(Cell)
+        cell.set_up(self, self.runq, handler, subject, _DEFAULT_MAILBOX if mailbox is None else mailbox)
+        if self.director is not None:
+            cell.limit = 0
+            self.director.meets(cell)
+        self.table.add(cell, exempt)
+        return cell
+
+    def retire(self, cell: Cell, why: str = "stopped") -> None:
+        """End `cell`: its timers end, what waits for it becomes dead letters, its id is never used again."""
+        self._require_own_thread("retire()")
+        self._require_own(cell)
+        if cell.ending:
+            return
+        cell.ending = True
+        cell.close()
+        cell.orders = None
+        cell.alert &= ~ORDERS
+        if cell.alert & AWAY and cell.task is not None and self.visits.hand is not cell:
+            self.visits.abandon(cell)  # before what is queued goes: some of that may have been handled
+        try:
+            self.cancel_timers(cell)
+            self.door.clear(cell, why)
+            # An order that ends its own cell has nothing to be cancelled for.
+            if cell.task is not None and not (self.visits.hand is cell and self.visits.kind == ORDERED):
+                if self.visits.stepper.aio is not None:
+                    cell.task.cancel()
+                elif self.visits.hand is not cell:  # else it is running, and ends by itself
+                    self.visits.abandon(cell)
+        finally:
+            self.table.remove(cell)
+            self._close_account(cell)
+
+    def _close_account(self, cell: Cell) -> None:
+        self.ended_sent += cell.pushed - cell.noticed
+        self.ended_handled += cell.handled
+        if self.visits.in_hand(cell):
+            self.visits.adrift += 1
+            cell.ended = ADRIFT
+        else:
+            cell.ended = ENDED
+
+    def start_timer(
+        self,
+        delay: float,
+        target: Cell,
+        message: object,
+        interval: float = 0.0,
+        fixed_rate: bool = False,
+        owner: Cell | None = None,
+    ) -> Timer:
+        """Send `message` to `target` after `delay` seconds, and every `interval` after that; it ends with `owner`."""
+        if not 0.0 <= delay <= LONGEST_DELAY:
+            raise InvalidDelay("delay", delay)
+        if interval != 0.0 and not SHORTEST_INTERVAL <= interval <= LONGEST_DELAY:
+            raise InvalidDelay("interval", interval)
+        self._require_own_thread("start_timer()")
+        self._require_own(target)
+        if owner is not None:
+            self._require_own(owner)
+        if self.closed:
+            raise LoopStopped("this loop has stopped: no timer can be started on it any more")
+        self.timers.require_room()
+        now = self.now()
+        if interval > 0.0 and now + interval == now:  # too short for this clock to tell
+            raise InvalidDelay("interval", interval)
+        timer = Timer.__new__(Timer)
+        timer.set_up(self.timers, target, message, now + delay, interval, fixed_rate, owner)
+        self.timers.add(timer)
+        if owner is not None and owner.ending:
+            timer.cancel()
+        if self.runq.asleep:
+            self.runq.wake()  # to sleep again, but not past this deadline
+        return timer
+
+    def cancel_timers(self, cell: Cell) -> None:
+        """End every timer that `cell` owns."""
+        while cell.timers is not None:
+            cell.timers.cancel()
+
+    def tick(self) -> None:
+        """Take in what has come, and visit cells until the budgets are spent or nobody is runnable."""
+        self._require_own_thread("tick()")
+        if self.ticking:
+            raise WaitsForItself("a handler cannot run the loop that runs it: return, and the loop goes on")
+        self.ticking = True
+        self.ticks += 1
+        try:
+            now = self.pace.begin()
+            if self.inbound.waiting():
+                self.inbound.take_in()
+            if self.timers.count > 0:
+                self._fire_due(now)
+            self.visits.make(now)
+        finally:
+            self.ticking = False
+
+    def _fire_due(self, now: float) -> None:
+        fired = 0
+        timer = self.timers.pop_due(now)
+        while timer is not None:
+            timer.ring(self.door)
+            fired += 1
+            if fired % 64 == 0 and self.pace.spent():
+                return
+            timer = self.timers.pop_due(now)
+
+    def run_until_idle(self) -> None:
+        """Tick on this thread until nothing is queued or due now; for ever, if handlers keep themselves busy."""
+        self.tick()
+        while self.has_work():
+            self.tick()
+
+    def has_work(self) -> bool:
+        """Whether a tick would find something to do now."""
+        if self.runq.count > 0 or self.inbound.waiting():
+            return True
+        deadline = self.timers.next_deadline()
+        return deadline is not None and deadline <= self.now()
+
+    def close(self) -> None:
+        """End every cell and timer and take nothing more. What other threads send from now on is a dead letter."""
+        self._require_own_thread("close()")
+        if self.closed:
+            return
+        self.closed = True
+        self.inbound.close()
+        self.inbound.take_in()
+        failures: list[BaseException] = []
+        for cell in list(self.table):
+            try:
+                self.retire(cell, "loop stopped")
+            except BaseException as exc:
+                failures.append(exc)
+        self.timers.clear()
+        if failures:
+            raise failures[0]

@@ -1,0 +1,30 @@
+import cython
+cimport greenroom._core.generators
+from greenroom._core.scheduler.loop cimport Loop
+
+cdef double inf, _LONGEST_SLEEP
+
+cdef class Poller:
+    cdef readonly Loop loop
+    cdef object _aio, _soon, _later, _watches, _context, _callback
+    cdef double _later_at
+    cdef bint _is_manual
+    cdef list _idle
+    cdef public object after_tick
+    cdef object __weakref__
+    cpdef attach(self, object aio=*)
+    cpdef detach(self)
+    cdef _cancel_handles(self)
+    cpdef _tick_soon(self)
+    cpdef _rouse_from_outside(self)
+    cpdef _tick_now(self, object aio)
+    cpdef _tick_due(self)
+    @cython.locals(loop=Loop, brought=bint)
+    cpdef _tick(self)
+    @cython.locals(loop=Loop, moment=double)
+    cdef _next(self, bint brought)
+    @cython.locals(now=double)
+    cdef _set_alarm(self, double moment)
+    cpdef _wake_up(self)
+    cpdef bint is_idle(self)
+    cdef _tell_idle(self)

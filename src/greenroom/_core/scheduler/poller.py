@@ -1,0 +1,274 @@
+"""How a loop lives inside asyncio or uvloop.
+
+Each tick is one asyncio callback. When there is more to do the next tick is asked for at once, behind whatever asyncio
+has ready; when there is not, the thread sleeps in asyncio's own poll until the next deadline, a future, an fd, or
+another thread's first message ends it. Nothing here is done per message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context
+from math import inf
+from time import monotonic
+from typing import Any
+
+from greenroom._core.scheduler.fdwatch import Watches
+from greenroom._core.scheduler.loop import Loop
+from greenroom.clock import ManualClock
+from greenroom.errors import AlreadyAttached, LoopStopped, WaitsForItself
+
+__all__ = ["Poller"]
+
+_LONGEST_SLEEP = 3600.0
+"""Seconds: event loops differ in how far ahead they can look."""
+_HELD_UP = 0.25
+"""Seconds that other threads' work for the loop keeps it from being idle; what takes longer waits for something."""
+
+
+class Poller:
+    """Ties one loop to one asyncio loop, from `attach` to `detach`; both on that loop's thread."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self._aio: asyncio.AbstractEventLoop | None = None
+        self._is_manual = isinstance(loop.clock, ManualClock)
+        self._soon: asyncio.Handle | None = None
+        # The next wake-up by the clock, and when it is. It may come too early, because what it was for is over: then it
+        # finds nothing to do. Setting it anew in each tick would cost an ask from outside a third (`make bench`, P6).
+        self._later: asyncio.TimerHandle | None = None
+        self._later_at = inf
+        self._idle: list[asyncio.Future[None]] = []
+        self._watches: Watches | None = None
+        # Where ticks run, so that asyncio need not copy a context for each.
+        self._context = Context()
+        # Called after each tick, if somebody wants to know: what the tick brought about can be sent in one piece.
+        self.after_tick: Callable[[], object] | None = None
+        # Bound once, from attach to detach.
+        self._callback: Any = None
+
+    def attach(self, aio: asyncio.AbstractEventLoop | None = None) -> None:
+        """Let the loop run on the calling thread, inside `aio` (by default the running one)."""
+        loop = self.loop
+        if loop.runq.rouse is not None:
+            raise AlreadyAttached("this loop is attached already: detach it first")
+        if loop.closed:
+            raise LoopStopped("a closed loop cannot run again: make a new one")
+        inside = asyncio.get_running_loop() if aio is None else aio
+        loop.adopt()
+        self._aio = inside
+        self._callback = self._tick_due
+        self._watches = Watches(self._aio, loop.limits.max_io_watches)
+        loop.visits.stepper.aio = self._aio
+        loop.inbound.rouse = self._rouse_from_outside
+        loop.runq.rouse = self._tick_soon
+        if isinstance(loop.clock, ManualClock):
+            loop.clock.join(self)
+        loop.runq.asleep = False
+        self._tick_soon()
+
+    def detach(self) -> None:
+        """Give the loop's thread back for good: no tick comes any more. Messages still queued stay queued."""
+        if self._aio is None:
+            return
+        loop = self.loop
+        loop.inbound.wake()
+        loop.runq.asleep = False
+        loop.visits.stepper.leave()
+        loop.visits.stepper.aio = None
+        loop.inbound.rouse = loop.runq.rouse = None
+        if isinstance(loop.clock, ManualClock):
+            loop.clock.leave(self)
+        if self._watches is not None:
+            self._watches.close()
+            self._watches = None
+        self._cancel_handles()
+        self._aio = self._callback = None
+        self._tell_idle()
+
+    def _cancel_handles(self) -> None:
+        for handle in (self._soon, self._later):
+            if handle is not None:
+                handle.cancel()
+        self._soon = self._later = None
+        self._later_at = inf
+
+    def _tick_soon(self) -> None:
+        """Ask asyncio for a tick, behind what it has ready."""
+        aio = self._aio
+        if self._soon is None and aio is not None:
+            try:
+                self._soon = aio.call_soon(self._callback, context=self._context)
+            except RuntimeError:
+                # asyncio was closed before we were detached: what is queued stays queued.
+                if not aio.is_closed():
+                    raise
+
+    def _rouse_from_outside(self) -> None:
+        """Another thread brought something while this one slept: the one write that ends a sleep."""
+        aio = self._aio
+        if aio is not None:
+            # An asyncio loop that was closed before we were detached has no more ticks for us: the message waits.
+            with suppress(RuntimeError):
+                aio.call_soon_threadsafe(self._tick_now, aio, context=self._context)
+
+    def _tick_now(self, aio: asyncio.AbstractEventLoop) -> None:
+        # The call may have been on its way while the loop moved to another asyncio loop.
+        if self._aio is aio and self._soon is None:
+            self._tick()
+
+    def _tick_due(self) -> None:
+        self._soon = None
+        self._tick()
+
+    def _tick(self) -> None:
+        loop = self.loop
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        loop.runq.asleep = False
+        loop.inbound.wake()
+        brought = loop.inbound.waiting()
+        try:
+            loop.tick()
+            if self.after_tick is not None:
+                self.after_tick()
+        finally:
+            if self._aio is not None:
+                self._next(brought)
+
+    def _next(self, brought: bool) -> None:
+        """Arrange for the next tick, or for sleep.
+
+        After foreign messages the loop looks once more before it sleeps: who sends, sends again, and a turn of asyncio
+        costs less than a sleep and a wake-up. With four threads sending, that doubles the rate (`make bench`, P10).
+        """
+        loop = self.loop
+        if brought or loop.has_work() or not loop.inbound.fall_asleep():
+            self._tick_soon()
+            return
+        loop.runq.asleep = True
+        deadline = loop.timers.next_deadline()
+        moment = loop.visits.trim_at if deadline is None else min(deadline, loop.visits.trim_at)
+        if moment < self._later_at and not self._is_manual:
+            self._set_alarm(moment)
+        if self._idle:
+            self._tell_idle()
+
+    def _set_alarm(self, moment: float) -> None:
+        if self._later is not None:
+            self._later.cancel()
+        aio: Any = self._aio
+        now = self.loop.now()
+        self._later_at = min(max(now, moment), now + _LONGEST_SLEEP)
+        self._later = aio.call_later(self._later_at - now, self._wake_up, context=self._context)
+
+    def _wake_up(self) -> None:
+        self._later = None
+        self._later_at = inf
+        self._tick()
+
+    async def idle(self) -> None:
+        """Return when nothing is runnable, brought or due at the present time; suspended handlers may remain.
+
+        Handlers that keep one another busy for ever keep this waiting as long: give it a deadline.
+        """
+        if self.loop.ticking:
+            raise WaitsForItself("a handler waits for its own loop to be idle, which it is not before the handler ends")
+        while not self.is_idle():
+            aio = asyncio.get_running_loop()
+            waiter: asyncio.Future[None] = aio.create_future()
+            self._idle.append(waiter)
+            look_again = aio.call_later(_HELD_UP, self._tell_idle) if self.loop.elsewhere else None
+            self._settle_elsewhere(aio)
+            try:
+                await waiter
+            finally:
+                if look_again is not None:
+                    look_again.cancel()
+
+    def _settle_elsewhere(self, aio: asyncio.AbstractEventLoop) -> None:
+        """Find out which of the work that is done elsewhere only waits."""
+
+        def look_again() -> None:
+            with suppress(RuntimeError):  # it is closed: nobody waits any more
+                aio.call_soon_threadsafe(self._tell_idle)
+
+        for work in list(self.loop.elsewhere):
+            if not work.is_waiting():
+                work.come_to_rest(look_again)
+
+    async def rest(self) -> None:
+        """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""
+        await self.idle()
+        while self.loop.visits.suspended > 0 or self._is_owed_time():
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            await waiter
+            await self.idle()
+
+    def _is_owed_time(self) -> bool:
+        """Whether messages are queued, or on their way, that are handled only when some time has passed."""
+        if self._is_manual:
+            return False
+        director = self.loop.director
+        if director is not None and director.faults is not None and director.faults.is_on_the_way(self.loop):
+            return True
+        owed: bool = self.loop.host.is_owed_time()
+        return owed
+
+    def is_idle(self) -> bool:
+        """Whether nothing is runnable, brought or due at the present time; a detached loop does nothing at all."""
+        if self._aio is None:
+            return True
+        return self.loop.runq.asleep and not self.loop.has_work() and not self._is_worked_for()
+
+    def _is_worked_for(self) -> bool:
+        """Whether another thread is doing something for the loop, and has not been for long."""
+        if not self.loop.elsewhere:
+            return False
+        too_long_ago = monotonic() - _HELD_UP
+        for work in reversed(self.loop.elsewhere):
+            if work.since <= too_long_ago:
+                return False  # and so are the rest
+            if not work.is_waiting():
+                return True
+        return False
+
+    def _tell_idle(self) -> None:
+        waiters, self._idle = self._idle, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def home(self) -> asyncio.AbstractEventLoop | None:
+        """The asyncio loop it is attached to."""
+        return self._aio
+
+    def busy(self) -> list[str]:
+        """Who is runnable, by name."""
+        runq = self.loop.runq
+        return [runq.at(position).name() for position in range(runq.count)]
+
+    def next_deadline(self) -> float | None:
+        """The earliest pending deadline, if any."""
+        return self.loop.timers.next_deadline()
+
+    def time_moved(self) -> None:
+        """A manual clock has moved: something may be due."""
+        if self.loop.runq.asleep and self.loop.has_work():
+            self.loop.runq.wake()
+
+    def watch(
+        self, fd: int, on_readable: Callable[[], object] | None, on_writable: Callable[[], object] | None
+    ) -> None:
+        """Call back when `fd` can be read or written. A callback sends a message; it does no work of its own."""
+        if self._watches is None:
+            raise LoopStopped("a poller that is not attached cannot watch an fd")
+        self._watches.add(fd, on_readable, on_writable)
+
+    def unwatch(self, fd: int) -> bool:
+        """Watch `fd` no more; False when it was not watched."""
+        return self._watches is not None and self._watches.remove(fd)

@@ -1,0 +1,90 @@
+import cython
+from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.simulation.director cimport Director
+from greenroom._core.delivery.admission cimport Door
+from greenroom._core.observerhooks cimport Hooks
+from greenroom._core.timing.tickbudget cimport Pace, counter
+from greenroom._core.mailbox.ring cimport take_slot
+from greenroom._core.runqueue cimport RunQueue
+from greenroom._core.receipt cimport Slip
+from greenroom._core.scheduler.stepping cimport HandlerTask, Stepper
+from greenroom._core.behavior cimport Verdict
+
+cdef bint COMPILED
+cdef double LINGER, NEVER
+cdef int AWAY, HELD, ORDERS, RESUME, ROOM, TOUCHED
+cdef int ADRIFT, ENDED
+cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
+cdef object CoroutineType, SUSPENDED, NOTICE
+
+cdef extern from *:
+    """
+    static inline int greenroom_can_await(PyObject *object) {
+        PyAsyncMethods *methods = Py_TYPE(object)->tp_as_async;
+        return methods != NULL && methods->am_await != NULL;
+    }
+    """
+    bint can_await "greenroom_can_await" (object)
+
+cdef bint is_awaitable(object result)
+cdef bint is_coroutine(object awaitable)
+
+@cython.final
+cdef class Visits:
+    cdef RunQueue runq
+    cdef Door door
+    cdef object host
+    cdef Hooks hooks
+    cdef Pace pace
+    cdef readonly Director director
+    cdef readonly Stepper stepper
+    cdef readonly Cell hand
+    cdef readonly int kind, lane
+    cdef readonly object message, sender
+    cdef readonly Py_ssize_t suspended
+    cdef readonly unsigned long long ended_handled
+    cdef public long long adrift
+    cdef readonly double trim_at
+    cdef bint _out_of_time
+    cdef double _tick_began, _resumed_from
+    cdef readonly double took
+    cdef unsigned long long _mark
+    cdef dict _large
+    cdef Py_ssize_t _left, _batch, _strained, _per_visit, _per_tick
+
+    @cython.locals(waiting=Py_ssize_t)
+    cpdef make(self, double now)
+    @cython.locals(runq=RunQueue, cell=Cell)
+    cdef int _drain(self) except -1
+    @cython.locals(left=Py_ssize_t, head=int, buf=list, timed=bint)
+    cdef int _visit(self, Cell cell) except -1
+    @cython.locals(lane=int, began=double, slip=Slip)
+    cdef bint _look(self, Cell cell) except? False
+    @cython.locals(task=HandlerTask)
+    cdef bint _conclude(self, Cell cell, object result) except? False
+    cdef object _handle(self, Cell cell, object message)
+    @cython.locals(took=double)
+    cdef _tell_if_slow(self, Cell cell, object message, double began)
+    @cython.locals(task=HandlerTask, began=double)
+    cdef bint _go_on(self, Cell cell) except? False
+    @cython.locals(kind=int, verdict=Verdict, slip=Slip)
+    cdef _settle(self, Cell cell, object result)
+    @cython.locals(kind=int)
+    cdef _leave_unhandled(self, Cell cell)
+    cpdef tuple stash(self)
+    cpdef show(self, object message)
+    cpdef let_sender_go(self)
+    cdef int _leave(self, Cell cell) except -1
+    cdef _come_home(self, Cell cell)
+    cdef bint _has_more(self, Cell cell) except? False
+    cpdef int in_hand(self, Cell cell)
+    @cython.locals(cell=Cell, kind=int)
+    cdef _fail(self, object cause)
+    @cython.locals(task=HandlerTask)
+    cpdef abandon(self, Cell cell)
+    cdef _count_failed(self, Cell cell)
+    cdef _tell_failed(self, Cell cell, Slip slip, object cause)
+    cdef _adapt(self, Py_ssize_t waiting)
+    cdef int _note_large(self, Cell cell) except -1
+    @cython.locals(cell=Cell)
+    cdef _trim(self)

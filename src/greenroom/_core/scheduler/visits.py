@@ -1,0 +1,477 @@
+# cython: boundscheck=False, wraparound=False, nonecheck=False
+"""Visits to runnable cells, and what a cell has in hand.
+
+**The quick way.** With no bit of `cell.alert` set, a visit takes the oldest data message, calls the handler, counts,
+and looks at the time; nothing else. Everything rarer (orders, other lanes, slips, suspended handlers, failures) sets a
+bit or leaves by an exception, so it costs a plain message nothing. There is no `try` in the quick way either: what a
+handler raises goes up to `make`, which knows from `hand` and `message` who it was.
+
+**Time.** Whether the time is up is asked after every message, so a slow handler cannot take the next one with it.
+
+**Adaptive visits.** When ticks keep running out of time before every runnable cell had its turn, visits become shorter,
+down to one message, except for cells with deep queues; they lengthen again as soon as everyone gets a turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError
+from collections.abc import Coroutine
+from math import inf
+from types import CoroutineType
+from typing import Any
+
+from greenroom._core.flags import AWAY, HELD, ORDERS, RESUME, ROOM, TOUCHED
+from greenroom._core.build import COMPILED
+from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
+from greenroom._core.simulation.director import Director
+from greenroom._core.delivery.admission import Door
+from greenroom._core.observerhooks import Hooks
+from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, ORDERED, STASHED
+from greenroom._core.timing.tickbudget import Pace
+from greenroom._core.runqueue import RunQueue
+from greenroom._core.receipt import NOTICE, Slip
+from greenroom._core.scheduler.stepping import SUSPENDED, HandlerTask, Stepper
+from greenroom._core.behavior import Verdict
+from greenroom.errors import InternalError, NotAwaited
+from greenroom.exits import ends_system
+
+__all__ = ["Visits"]
+
+_log = logging.getLogger("greenroom")
+
+EMPTY = -1
+DATA = 1
+"""As in `greenroom.lanes.Lane`."""
+KEPT = 64
+"""Slots a drained ring keeps for good, as in `ring`."""
+LINGER = 1.0
+"""Seconds a drained ring stays large: growing it anew for each burst costs 150 ns a message (`make bench`, P3)."""
+NEVER = inf
+
+
+def is_awaitable(result: object) -> bool:
+    """Whether `result` could be awaited."""
+    return can_await(result) if COMPILED else hasattr(type(result), "__await__")
+
+
+def is_coroutine(awaitable: object) -> bool:
+    """Whether `awaitable` is a handler's own coroutine; those of handlers that Cython compiled have their own type."""
+    return type(awaitable) is CoroutineType or (
+        type(awaitable).__name__ == "coroutine" and isinstance(awaitable, Coroutine)
+    )
+
+
+class Visits:
+    """Makes the visits of one loop's ticks."""
+
+    __slots__ = (
+        "_batch",
+        "_large",
+        "_left",
+        "_mark",
+        "_out_of_time",
+        "_per_tick",
+        "_per_visit",
+        "_resumed_from",
+        "_strained",
+        "_tick_began",
+        "adrift",
+        "director",
+        "door",
+        "ended_handled",
+        "hand",
+        "hooks",
+        "host",
+        "kind",
+        "lane",
+        "message",
+        "pace",
+        "runq",
+        "sender",
+        "stepper",
+        "suspended",
+        "took",
+        "trim_at",
+    )
+
+    def __init__(self, runq: RunQueue, door: Door, pace: Pace, per_visit: int, per_tick: int) -> None:
+        self.runq = runq
+        self.door = door
+        self.host: Any = door.host
+        self.hooks: Hooks = door.hooks
+        self.director: Director | None = door.director
+        self.pace = pace
+        self.stepper = Stepper()
+        # The cell in hand, what it handles, and from whom.
+        self.hand: Cell | None = None
+        self.kind = NOTHING
+        self.message: object = None
+        self.sender: object = None
+        # Invariant: DATA, but while a message of another lane is in hand; so the quick way need not set it
+        self.lane = DATA
+        # What cells that have ended handled since, and what they have in hand still.
+        self.ended_handled = 0
+        self.adrift = 0
+        # Invariant: how many cells have a suspended handler or order
+        self.suspended = 0
+        self._left = 0
+        self._out_of_time = False
+        self._tick_began = 0.0
+        # When the last message was done, in counts; when the handler that is being resumed began, or -1; and how long
+        # the handler took that failed last. So a failure can be told with its time, and no message has to be timed.
+        self._mark = 0
+        self._resumed_from = -1.0
+        self.took = 0.0
+        # Messages a visit may handle at present, and how many ticks in a row left someone without a turn.
+        self._per_visit = per_visit
+        self._per_tick = per_tick
+        self._batch = per_visit
+        self._strained = 0
+        # Invariant: trim_at == NEVER iff _large is empty; a dict for its order
+        self._large: dict[Cell, None] = {}
+        self.trim_at = NEVER
+
+    def make(self, now: float) -> None:
+        """Make the visits of a tick that began at `now`, until a budget is spent or nobody is runnable."""
+        self._tick_began = now
+        self._mark = self.pace.began
+        if now >= self.trim_at:
+            self._trim()
+        self._out_of_time = False
+        self._left = self._per_tick
+        waiting = self.runq.count
+        try:
+            while True:
+                try:
+                    self._drain()
+                    break
+                except BaseException as exc:
+                    self._fail(exc)
+                    self._out_of_time = self.pace.spent()
+                    self._mark = self.pace.began
+        finally:
+            self.stepper.leave()
+            self.hand = None
+            self.kind = NOTHING
+            self.message = self.sender = self.runq.speaker = None
+        self._adapt(waiting)
+
+    def _drain(self) -> None:
+        """Visit one cell after the other. An exception means that the cell in hand failed."""
+        runq = self.runq
+        while self._left > 0 and runq.count > 0 and not self._out_of_time:
+            self._left -= 1
+            if self.director is not None:
+                runq.bring_forward(self.director.next(runq))
+            cell = runq.take()
+            self.hand = cell
+            runq.speaker = cell.ref
+            self._visit(cell)
+            self._leave(cell)
+            if self.director is not None and self.director.ends_tick():
+                self._left = 0
+            # The counters may stand still where a machine's are broken; the clock does not.
+            if self._left % 64 == 0 and self.pace.spent():
+                self._out_of_time = True
+
+    def _visit(self, cell: Cell) -> None:
+        """Handle messages of `cell` until its budget or the tick's time is spent, or none is left."""
+        left = self._batch
+        if left < self._per_visit:
+            left = min(left + cell.count // 8, self._per_visit)
+        timed = self.hooks.slow_handler is not None
+        if self.director is not None:
+            left = self.director.budget(self._per_visit)
+            timed = True
+        while left > 0:
+            left -= 1
+            if cell.alert != 0 or timed:
+                if not self._look(cell):
+                    left = 0
+            else:
+                if cell.count == 0:
+                    break
+                head = cell.head
+                if COMPILED:
+                    message = take_slot(cell, head)
+                    sender = take_slot(cell, head + 1)
+                else:
+                    buf = cell.buf
+                    message = buf[head]  # type: ignore[index]
+                    sender = buf[head + 1]  # type: ignore[index]
+                    buf[head] = buf[head + 1] = None  # type: ignore[index]
+                cell.head = (head + 2) & cell.mask
+                cell.count -= 1
+                # The last message and sender may go with these: their finalizers find the ring in order.
+                self.message = message
+                self.sender = sender
+                self.kind = MESSAGE
+                result = cell.handler(cell.subject, message)
+                if result is None and self.kind == MESSAGE:
+                    self.kind = NOTHING
+                    cell.handled += 1
+                elif not self._conclude(cell, result):
+                    left = 0
+            if COMPILED:
+                self._mark = counter()
+                if self._mark - self.pace.began < self.pace.allowed:
+                    continue
+            if self.pace.spent():
+                self._out_of_time = True
+                break
+
+    def _look(self, cell: Cell) -> bool:
+        """Do the next thing for a cell whose next thing is not plain; False when there is nothing to do now."""
+        if cell.alert & RESUME:
+            return self._go_on(cell)
+        if cell.alert & ORDERS:
+            action = cell.take_order()
+            self.kind, self.message, self.sender = ORDERED, action, None
+            return self._conclude(cell, action(cell))
+        if cell.alert & HELD:
+            return False
+        lane = cell.choose()
+        if lane == EMPTY:
+            return False
+        sender = cell.sender_of(lane)
+        message = cell.take_from(lane)
+        if cell.alert & ROOM:
+            self.door.fill_up(cell)
+        if isinstance(sender, Slip):
+            if sender is NOTICE:
+                self.kind, self.message, self.sender = NOTICED, message, None
+                return self._conclude(cell, self.host.notice(cell, message))
+            self.kind, self.message, self.sender = MESSAGE, message, sender
+            slip: Slip = sender
+            if not slip.live():
+                self.kind = NOTHING
+                self.door.count_withdrawn(cell, sender)
+                return True
+        self.kind, self.message, self.sender = MESSAGE, message, sender
+        self.lane = lane
+        if cell.alert & TOUCHED:
+            self.host.touched(cell)
+        if self.hooks.slow_handler is None:
+            return self._conclude(cell, self._handle(cell, message))
+        began = self.pace.now()
+        try:
+            return self._conclude(cell, self._handle(cell, message))
+        finally:
+            self._tell_if_slow(cell, message, began)
+
+    def _handle(self, cell: Cell, message: object) -> object:
+        if cell.alert & AWAY:
+            return self.host.send_away(cell, message, self.sender, self.lane)
+        if self.director is not None:
+            return self.director.handle(cell, message, self.sender)
+        return cell.handler(cell.subject, message)
+
+    def _tell_if_slow(self, cell: Cell, message: object, began: float) -> None:
+        """A handler, or one step of it, has held the thread since `began`."""
+        took = self.pace.now() - began
+        slow_handler = self.hooks.slow_handler
+        if took >= self.hooks.slow_after and slow_handler is not None:
+            slow_handler(cell.shown(), message, took)
+
+    def _conclude(self, cell: Cell, result: object) -> bool:
+        """Bring what is in hand to its end, stepping it if it is a coroutine; False when that suspends."""
+        if type(result) is CoroutineType or is_awaitable(result):
+            if not is_coroutine(result):
+                raise NotAwaited(cell.shown(), result)
+            result = self.stepper.first(result, cell)
+            if result is SUSPENDED:
+                task = cell.task
+                task.kind, task.message, task.sender = self.kind, self.message, self.sender
+                task.lane = self.lane
+                task.began = self._tick_began
+                self.kind = NOTHING
+                self.lane = DATA
+                self.suspended += 1
+                if cell.alert & ORDERS or task.kind == ORDERED:
+                    self.host.suspended(cell)
+                return False
+        self._settle(cell, result)
+        return True
+
+    def _go_on(self, cell: Cell) -> bool:
+        """Step the suspended coroutine of `cell`; False when it suspends again."""
+        cell.alert &= ~RESUME
+        task: HandlerTask = cell.task
+        self.kind, self.message, self.sender = task.kind, task.message, task.sender
+        self.lane = task.lane
+        self.suspended -= 1
+        self._resumed_from = task.began
+        if self.hooks.slow_handler is None or task.kind != MESSAGE:
+            result = self.stepper.step(task)
+        else:
+            began = self.pace.now()
+            try:
+                result = self.stepper.step(task)
+            finally:
+                self._tell_if_slow(cell, task.message, began)
+        self._resumed_from = -1.0
+        if result is SUSPENDED:
+            task.kind, task.sender = self.kind, self.sender
+            self.kind = NOTHING
+            self.lane = DATA
+            self.suspended += 1
+            return False
+        self._settle(cell, result)
+        return True
+
+    def _settle(self, cell: Cell, result: object) -> None:
+        """Account for what was in hand, and pass its result on."""
+        self.lane = DATA
+        if isinstance(result, Verdict):
+            verdict: Verdict = result
+            if verdict.unhandled:
+                self._leave_unhandled(cell)
+                return
+            self.host.verdict(cell, verdict)
+            result = None
+        kind = self.kind
+        self.kind = NOTHING
+        if kind == MESSAGE:
+            cell.handled += 1
+            if isinstance(self.sender, Slip):
+                slip: Slip = self.sender
+                slip.settle(result)
+
+    def let_sender_go(self) -> None:
+        """The message in hand is answered, or will be, by somebody else."""
+        self.sender = None
+
+    def _leave_unhandled(self, cell: Cell) -> None:
+        kind = self.kind
+        self.kind = NOTHING
+        if kind == MESSAGE:
+            self.door.count_unhandled(cell, self.sender)
+            if cell.ended == ADRIFT:
+                self._come_home(cell)
+        if kind == MESSAGE or kind == NOTICED:  # noqa: SIM109 - a tuple to search in would be an object
+            self.host.unhandled(cell, self.message, self.sender)
+
+    def stash(self) -> tuple[object, object, int]:
+        """Take the message in hand away to be handled later, with its sender and lane; there must be one."""
+        self.kind = STASHED
+        return self.message, self.sender, self.lane
+
+    def show(self, message: object) -> None:
+        """What is in hand stands for `message`: that is what a failure, or nobody's handling it, is about."""
+        self.message = message
+
+    def _leave(self, cell: Cell) -> None:
+        """End a visit: back into the run queue if there is more to do, else idle or suspended."""
+        if cell.task is None:
+            if cell.ended == ADRIFT:
+                # It ended with a message in hand, which has been handled since.
+                self.ended_handled += 1
+                self._come_home(cell)
+            if self._has_more(cell):
+                self.runq.push(cell)
+            else:
+                cell.idle = True
+                if cell.mask >= KEPT:
+                    self._note_large(cell)
+
+    def _come_home(self, cell: Cell) -> None:
+        """What an ended cell still had in hand has found its column."""
+        self.adrift -= 1
+        cell.ended = ENDED
+
+    def _has_more(self, cell: Cell) -> bool:
+        if cell.alert == 0:
+            return cell.count > 0
+        return bool(cell.alert & ORDERS) or (not cell.alert & HELD and cell.waiting())
+
+    def in_hand(self, cell: Cell) -> int:
+        """How many messages `cell` has in hand: one or none."""
+        if cell.task is not None:
+            return 1 if cell.task.kind == MESSAGE else 0
+        return 1 if self.hand is cell and self.kind == MESSAGE else 0
+
+    def _fail(self, cause: BaseException) -> None:
+        """The cell in hand let `cause` out."""
+        cell = self.hand
+        kind, message, sender = self.kind, self.message, self.sender
+        self.kind = NOTHING
+        self.lane = DATA
+        self.took = self.pace.since(self._mark) if self._resumed_from < 0.0 else self.pace.now() - self._resumed_from
+        self._resumed_from = -1.0
+        if cell is None:
+            raise InternalError("the loop itself failed: please report this") from cause
+        if self.director is not None:
+            self.director.fails(cell, cause)
+        try:
+            if kind == NOTHING:
+                # Not its handler: what is told of results, or (in plain Python) a signal between two steps of ours.
+                if ends_system(cause):
+                    raise cause
+                raise InternalError(f"the loop failed with {cell} in hand: please report this") from cause
+            if kind == MESSAGE:
+                self._count_failed(cell)
+            try:
+                if not cell.ended or ends_system(cause):
+                    self.host.failed(cell, message, cause)
+            finally:
+                # When it is decided what becomes of the actor: that is part of what a slip tells.
+                if kind == MESSAGE and isinstance(sender, Slip):
+                    self._tell_failed(cell, sender, cause)
+        finally:
+            self._leave(cell)
+
+    def abandon(self, cell: Cell) -> None:
+        """Break off the suspended handler of `cell`, which will not end by itself; its message counts as failed."""
+        task: HandlerTask = cell.task
+        cell.alert &= ~RESUME
+        self.suspended -= 1
+        if cell.alert & AWAY:
+            task.cut_waiter()  # which says what of it is done
+        if task.kind == MESSAGE:
+            self._count_failed(cell)
+            if isinstance(task.sender, Slip):
+                self._tell_failed(cell, task.sender, CancelledError("abandoned"))
+        try:
+            task.abandon()
+        except BaseException as exc:
+            fields = cell.loop.host.log_fields(cell)
+            _log.exception("the handler of %s would not be broken off", cell.name(), extra=fields)
+            if self.director is not None:
+                self.director.hook_raised(cell, "handler", exc)
+
+    def _count_failed(self, cell: Cell) -> None:
+        self.door.count_failed(cell)
+        if cell.ended == ADRIFT:
+            self._come_home(cell)
+
+    def _tell_failed(self, cell: Cell, slip: Slip, cause: BaseException) -> None:
+        try:
+            slip.fail(cause)
+        except Exception:
+            fields = cell.loop.host.log_fields(cell)
+            _log.exception("a slip raised when it was told of a failure of %s", cell.name(), extra=fields)
+
+    def _adapt(self, waiting: int) -> None:
+        """Shorten visits when two ticks in a row left cells without a turn; lengthen them when all had one."""
+        if self._out_of_time and self._per_tick - self._left < waiting:
+            self._strained += 1
+            if self._strained >= 2 and self._batch > 1:
+                self._batch //= 2
+        else:
+            self._strained = 0
+            if self._batch < self._per_visit:
+                self._batch = min(self._batch * 2, self._per_visit)
+
+    def _note_large(self, cell: Cell) -> None:
+        """Give the ring of a drained cell back in a while, unless it is in use by then."""
+        self._large[cell] = None
+        if self.trim_at == NEVER:
+            self.trim_at = self._tick_began + LINGER
+
+    def _trim(self) -> None:
+        for cell in self._large:
+            if cell.count == 0:
+                cell.trim()
+        self._large.clear()
+        self.trim_at = NEVER

@@ -1,0 +1,71 @@
+import cython
+from cpython.ref cimport PyObject
+from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.mailbox.ring cimport greenroom_put
+from greenroom._core.runqueue cimport RunQueue
+from greenroom._core.simulation.schedules cimport Schedule
+from greenroom._core.receipt cimport Slip
+from greenroom._core.scheduler.stepping cimport Wait
+from greenroom._core.timing.timers cimport Timer
+from greenroom._core.timing.virtualclock cimport VirtualClock
+
+cdef int FAILED, TOLD, ASKED, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST, _A_FEW, _MANY
+cdef unsigned long long PRIME, ALL_BITS
+cdef object crc32
+cdef tuple _BLANK
+cdef bint COMPILED
+
+cdef inline void put_entry(list log, Py_ssize_t place, object value) noexcept:
+    greenroom_put(<PyObject *>log, place, value)
+
+@cython.final
+cdef class Director:
+    cdef readonly Schedule schedule
+    cdef readonly VirtualClock clock
+    cdef readonly object seed
+    cdef readonly long long step, last_step, max_steps, last_actor
+    cdef public object outside, faults
+    cdef public dict choices
+    cdef readonly dict visited
+    cdef Cell _chosen
+    cdef public object refused, interrupt
+    cdef public tuple fatal
+    cdef public list unheeded
+    cdef readonly list injected
+    cdef readonly Py_ssize_t keep
+    cdef readonly list loops
+    cdef list _log
+    cdef Py_ssize_t _place, _end
+    cdef object _number, _moment
+    cdef readonly unsigned long long fingerprint
+    cdef dict _names
+    cpdef allow(self, long long steps)
+    @cython.locals(position=Py_ssize_t)
+    cpdef Py_ssize_t next(self, RunQueue runq) except -1
+    @cython.locals(wanted=Py_ssize_t)
+    cpdef Py_ssize_t budget(self, Py_ssize_t usual) except -1
+    cpdef bint ends_tick(self) except? True
+    cdef _write_choice(self, int position, int budget, int pause)
+    cpdef meets(self, Cell cell)
+    @cython.locals(kind=int, slip=Slip)
+    cpdef bint sends(self, Cell cell, object message, object sender, object lane) except? True
+    cpdef approaches(self, Cell cell)
+    cpdef bint notifies(self, Cell cell, object notice) except? True
+    @cython.locals(slip=Slip)
+    cpdef object handle(self, Cell cell, object message, object sender)
+    cpdef hook_raised(self, Cell cell, object name, object cause)
+    cpdef answers(self, Cell cell, bint well, object value, object asker)
+    cpdef fails(self, Cell cell, object cause)
+    cpdef task_failed(self, object name, object cause)
+    cpdef heeded(self, object told)
+    cpdef inject(self, object cause)
+    cdef _keep(self, object cause, object who)
+    @cython.locals(
+        number=cython.ulonglong, sender=cython.ulonglong, mark=cython.ulonglong, log=list, place=Py_ssize_t
+    )
+    cpdef note(self, int kind, Cell cell, object what, object whom)
+    @cython.locals(mark=cython.ulonglong)
+    cpdef time_moved(self)
+    @cython.locals(mark=cython.ulonglong, number=Py_hash_t)
+    cdef unsigned long long _mark_of(self, object what, int depth) except? 0
+    cdef unsigned long long _mark_of_text(self, str text) except? 0

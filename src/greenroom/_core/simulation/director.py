@@ -1,0 +1,330 @@
+# cython: boundscheck=False, wraparound=False
+"""Who directs the loops of a simulation: has every choice made by a schedule, and writes down what happens.
+
+A loop that is made on a thread where a simulation runs gets its director; every other loop has none, and pays for that
+with a look at a field where the way of a message is not the quick one anyway. In a directed loop the quick ways are
+shut (`Mailbox.limit` is 0, and every visit looks), so the director sees each message as it is sent and as it is taken.
+
+**The log** is flat, six entries for each event, so that no object is made for one; events are made of it when somebody
+reads. When it is as long as it may be, each new event takes the place of the oldest. **The fingerprint** covers all
+events, forgotten or not: two runs with the same one did the same things in the same order.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from typing import Any
+from zlib import crc32
+
+from greenroom._core.build import COMPILED
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.simulation.events import ANSWERED, ASKED, ENTRIES, FAILED, REFUSED, TAKEN, TICKED, TOLD
+from greenroom._core.runqueue import RunQueue
+from greenroom._core.simulation.schedules import Schedule
+from greenroom._core.receipt import Slip
+from greenroom._core.scheduler.stepping import Wait
+from greenroom._core.timing.timers import Timer
+from greenroom._core.timing.virtualclock import VirtualClock
+from greenroom.errors import SimulationRefused
+
+__all__ = ["Director", "directing", "director_here"]
+
+PRIME = 0x9E3779B97F4A7C15
+ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
+_DEEPEST = 3
+_A_FEW = 8
+"""Causes of an exception that are looked at, and faults that are known again."""
+_MANY = 64
+"""Exceptions that are kept for whoever runs the simulation: they hold what their frames do, and one is enough."""
+_BLANK = (None,) * ENTRIES
+
+directing: dict[int, Director] = {}
+"""The director of the simulation that runs on a thread, by the thread's number."""
+
+
+def director_here() -> Director | None:
+    """The director of the simulation that runs on this thread, if one does."""
+    return directing.get(get_ident())
+
+
+class Director:
+    """Decides and records for all loops of one simulation. `faults`, when set, comes between."""
+
+    __slots__ = (
+        "_chosen",
+        "_end",
+        "_log",
+        "_moment",
+        "_names",
+        "_number",
+        "_place",
+        "choices",
+        "clock",
+        "fatal",
+        "faults",
+        "fingerprint",
+        "injected",
+        "interrupt",
+        "keep",
+        "last_actor",
+        "last_step",
+        "loops",
+        "max_steps",
+        "outside",
+        "refused",
+        "schedule",
+        "seed",
+        "step",
+        "unheeded",
+        "visited",
+    )
+
+    def __init__(self, schedule: Schedule, clock: VirtualClock, seed: int, keep: int, max_steps: int) -> None:
+        self.schedule = schedule
+        self.clock = clock
+        self.seed = seed
+        # Visits to actors, counted from 1; there is none after the last step.
+        self.step = 0
+        self.max_steps = self.last_step = max_steps
+        # The number of the actor that last handled a message.
+        self.last_actor = -1
+        self.loops: list[Any] = []
+        # What asyncio has to do; set by whoever runs it.
+        self.outside: Any = ()
+        self.faults: Any = None
+        # What the schedule does otherwise than the real loop, if somebody wants to know: step to position, budget and
+        # pause, as `Scripted` takes it.
+        self.choices: dict[int, tuple[int, int, int]] | None = None
+        # And whom it visited at those steps.
+        self.visited: dict[int, Cell] = {}
+        self._chosen: Cell | None = None
+        # What was tried in an actor that a simulation refuses, for whoever supervises it makes it go unseen.
+        self.refused: SimulationRefused | None = None
+        # The same of exceptions of these kinds: those that nobody was told, each with who let it out.
+        self.fatal: tuple[type[BaseException], ...] = ()
+        self.unheeded: list[tuple[BaseException, str]] = []
+        # Exceptions that are faults: the last few.
+        self.injected: list[BaseException] = []
+        # The same of somebody's Ctrl-C, which a simulated system takes for its own end.
+        self.interrupt: KeyboardInterrupt | None = None
+        # How many events are kept.
+        self.keep = keep
+        self._log: list[Any] = []
+        # Where the next event is written: behind the last, or in the place of the oldest.
+        self._place = 0
+        self._end = keep * ENTRIES
+        # The step and the time as objects: made once for all events that have the same.
+        self._number: Any = 0
+        self._moment: Any = 0.0
+        self.fingerprint = 0
+        self._names: dict[type, int] = {}
+
+    def allow(self, steps: int) -> None:
+        """Let there be so many more steps."""
+        self.last_step = self.step + steps
+
+    # -- what the loop asks
+
+    def next(self, runq: RunQueue) -> int:
+        """A step begins: the position in the queue of the actor to visit."""
+        self.step += 1
+        self._number = self.step
+        position = self.schedule.choose(self.step, runq)
+        if self.choices is not None:
+            self._chosen = runq.at(position)
+            if position != 0:
+                self._write_choice(position, 0, 0)
+        return position
+
+    def budget(self, usual: int) -> int:
+        """How many messages the visit may handle."""
+        wanted = self.schedule.budget(self.step)
+        if wanted != 0 and self.choices is not None:
+            self._write_choice(0, wanted, 0)
+        return usual if wanted == 0 else min(wanted, usual)
+
+    def ends_tick(self) -> bool:
+        """Whether the loop hands its thread back after this visit."""
+        if self.faults is not None:
+            self.faults.after_step(self.step)
+        if self.step >= self.last_step:
+            return True
+        if len(self.outside) == 0 or not self.schedule.pauses(self.step):
+            return False
+        if self.choices is not None:
+            self._write_choice(0, 0, 1)
+        return True
+
+    def _write_choice(self, position: int, budget: int, pause: int) -> None:
+        self.visited[self.step] = self._chosen  # type: ignore[assignment]
+        before = self.choices.get(self.step, (0, 0, 0))  # type: ignore[union-attr]
+        self.choices[self.step] = (before[0] | position, before[1] | budget, before[2] | pause)  # type: ignore[index]
+
+    def meets(self, cell: Cell) -> None:
+        """A cell is made, of which nothing has run yet. Whether it becomes an actor is decided after this."""
+        if self.faults is not None:
+            self.faults.meets(cell)
+
+    def sends(self, cell: Cell, message: object, sender: object, lane: object) -> bool:
+        """A message is sent; True when it is on its way for a while, and the door need not let it in."""
+        kind = TOLD
+        shown = sender
+        if isinstance(sender, Slip):
+            slip: Slip = sender
+            shown = slip.shown_sender()
+            if isinstance(sender, Timer):
+                kind = TICKED
+            elif isinstance(sender, Wait):
+                kind = ASKED
+        self.note(kind, cell, message, shown)
+        return self.faults is not None and bool(self.faults.holds(cell, message, sender, lane, kind == TICKED))
+
+    def approaches(self, cell: Cell) -> None:
+        """Somebody looks whether there is room in a mailbox."""
+        if self.faults is not None:
+            self.faults.approaches(cell)
+
+    def notifies(self, cell: Cell, notice: object) -> bool:
+        """A notice is sent; True when it waits, because messages to the same actor are on their way."""
+        return self.faults is not None and bool(self.faults.holds_notice(cell, notice))
+
+    def handle(self, cell: Cell, message: object, sender: object) -> object:
+        """Have a message handled: what its handler returns."""
+        shown = sender
+        if isinstance(sender, Slip):
+            slip: Slip = sender
+            shown = slip.shown_sender()
+        self.last_actor = cell.id
+        self.note(TAKEN, cell, message, shown)
+        if self.faults is not None:
+            return self.faults.handle(cell, message)
+        return cell.handler(cell.subject, message)
+
+    def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
+        """A hook of an actor that ends, or is restarted, has raised; that goes on all the same."""
+        self._keep(cause, cell.name())
+        if self.faults is not None:
+            self.faults.hook_raised(cell, name, cause)
+
+    def answers(self, cell: Cell, well: bool, value: object, asker: object) -> None:
+        """A question that was put to `cell` has its end: the reply, or an exception."""
+        self.note(ANSWERED if well else REFUSED, cell, value, asker)
+
+    def fails(self, cell: Cell, cause: BaseException) -> None:
+        """An actor let `cause` out."""
+        self.note(FAILED, cell, cause, None)
+        if isinstance(cause, SimulationRefused) and self.refused is None:
+            self.refused = cause
+        elif isinstance(cause, KeyboardInterrupt):
+            self.interrupt = cause
+        self._keep(cause, cell.name())
+
+    def task_failed(self, name: str, cause: BaseException) -> None:
+        """A task let `cause` out, and nobody awaited it."""
+        for known, _ in self.unheeded:
+            if known is cause:
+                return
+        self._keep(cause, name)
+
+    def heeded(self, told: BaseException) -> None:
+        """Somebody who awaited it was told: it is theirs now, with what it came of."""
+        cause: Any = told
+        for _ in range(_A_FEW):
+            for place in range(len(self.unheeded) - 1, -1, -1):
+                if self.unheeded[place][0] is cause:
+                    del self.unheeded[place]  # the last only: the same may have been let out before
+                    break
+            cause = cause.__cause__
+            if cause is None:
+                return
+
+    def inject(self, cause: BaseException) -> BaseException:
+        """The same, known as a fault from now on."""
+        self.injected.append(cause)
+        del self.injected[:-_A_FEW]
+        return cause
+
+    def _keep(self, cause: BaseException, who: str) -> None:
+        """Keep `cause`, if it is fatal, for whoever runs the simulation."""
+        if not self.fatal or len(self.unheeded) >= _MANY:
+            return
+        for fault in self.injected:
+            if fault is cause:
+                return
+        one: Any = cause
+        for _ in range(_A_FEW):
+            if isinstance(one, self.fatal) or (
+                isinstance(one, BaseExceptionGroup) and one.subgroup(self.fatal) is not None
+            ):
+                self.unheeded.append((cause, who))
+                return
+            one = one.__cause__  # whoever was told may have made something else of it, and let that out
+            if one is None:
+                return
+
+    # -- what happened
+
+    def note(self, kind: int, cell: Cell | None, what: object, whom: object) -> None:
+        """Write an event down: something of `kind` happened to `cell`, with `what`, because of `whom`."""
+        number = cell.id if cell is not None else 0
+        sender = 0
+        if whom is not None:
+            # A ref hashes by its number; of anything else it is known only that there is somebody.
+            sender = hash(whom) if cell is not None and type(whom) is type(cell.ref) else 1
+        mark = ((self.fingerprint ^ (kind + 1) ^ (number << 8) ^ (self.step << 36)) * PRIME) & ALL_BITS
+        mark = ((mark ^ (mark >> 29) ^ self._mark_of(what, 0) ^ (sender << 20)) * PRIME) & ALL_BITS
+        self.fingerprint = mark ^ (mark >> 29)
+        if self.keep == 0:
+            return
+        log = self._log
+        place = self._place
+        self._place = place + ENTRIES
+        if self._place == self._end:
+            self._place = 0
+        if place == len(log):
+            log.extend(_BLANK)
+        # What is forgotten for this may have a finalizer, which sends: its event has the next place.
+        if COMPILED:
+            put_entry(log, place, kind)
+            put_entry(log, place + 1, self._number)
+            put_entry(log, place + 2, self._moment)
+            put_entry(log, place + 3, cell)
+            put_entry(log, place + 4, what)
+            put_entry(log, place + 5, whom)
+        else:
+            log[place : place + ENTRIES] = kind, self._number, self._moment, cell, what, whom
+
+    @property
+    def log(self) -> list[Any]:
+        """The events that are kept, the oldest first."""
+        return self._log[self._place :] + self._log[: self._place]
+
+    def time_moved(self) -> None:
+        """The clock has moved: part of what happened."""
+        self._moment = self.clock.time
+        mark = (self.fingerprint ^ (hash(self.clock.time) & ALL_BITS)) & ALL_BITS
+        self.fingerprint = (mark * PRIME) & ALL_BITS
+
+    def _mark_of(self, what: object, depth: int) -> int:
+        """A number that tells `what` from other things, the same in every run: no address, no hash of a text."""
+        kind = type(what)
+        if kind is int or kind is bool or (kind is float and what == what):  # or its hash is its address
+            number = hash(what)
+            # -1 and -2 have the same hash, and so have numbers that are far apart.
+            if kind is int and number != what:
+                return self._mark_of_text(str(what))
+            return number & ALL_BITS
+        if kind is str:
+            return self._mark_of_text(what)
+        if kind is tuple and depth < _DEEPEST:
+            mark = len(what)  # type: ignore[arg-type]
+            for one in what:  # type: ignore[attr-defined]
+                mark = ((mark ^ self._mark_of(one, depth + 1)) * PRIME) & ALL_BITS
+            return mark
+        known = self._names.get(kind)
+        if known is None:
+            known = self._names[kind] = crc32(kind.__qualname__.encode())
+        return known
+
+    def _mark_of_text(self, text: Any) -> int:
+        return crc32(text.encode("utf-8", "surrogatepass")) + 1

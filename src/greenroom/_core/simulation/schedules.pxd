@@ -1,0 +1,45 @@
+import cython
+from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.simulation.prng cimport Dice
+from greenroom._core.runqueue cimport RunQueue
+
+cdef int WINDOW, LONGEST, SHORTEST
+
+cdef class Schedule:
+    cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
+    cpdef int budget(self, long long step) except -1
+    cpdef bint pauses(self, long long step) except? True
+
+cdef class Fifo(Schedule):
+    pass
+
+cdef class Shuffled(Schedule):
+    cdef Dice _dice
+    cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
+    @cython.locals(bits=cython.ulonglong)
+    cpdef int budget(self, long long step) except -1
+    cpdef bint pauses(self, long long step) except? True
+
+cdef class Pct(Schedule):
+    cdef Dice _dice
+    cdef set _changes
+    cdef dict _priorities
+    cdef double _outside, _lowest
+    cdef long long _last, _head
+    cdef Py_ssize_t _passed
+    cdef bint _has_waited(self, long long head)
+    @cython.locals(position=Py_ssize_t)
+    cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
+    @cython.locals(best=Py_ssize_t, position=Py_ssize_t, highest=double, priority=double)
+    cdef Py_ssize_t _first(self, RunQueue runq) except -1
+    cdef double _priority_of(self, long long actor) except? -1.0
+    cpdef int budget(self, long long step) except -1
+    cpdef bint pauses(self, long long step) except? True
+
+cdef long long _number_of(Cell cell) except -1
+
+cdef class Scripted(Schedule):
+    cdef dict _script
+    cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
+    cpdef int budget(self, long long step) except -1
+    cpdef bint pauses(self, long long step) except? True

@@ -1,0 +1,175 @@
+"""Who runs next in a simulation, for how many messages, and when asyncio has its turn.
+
+A schedule answers three questions at each *step*, which is one visit to one actor. Zero is always what the real loop
+does: the first in the queue, a visit of full length, no pause before the budgets are spent. So a schedule can be
+written down as what it does otherwise, and the shorter that is, the easier it is to understand (`Scripted`).
+"""
+
+from __future__ import annotations
+
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.simulation.prng import Dice
+from greenroom._core.runqueue import RunQueue
+
+__all__ = ["Fifo", "Pct", "Schedule", "Scripted", "Shuffled"]
+
+WINDOW = 64
+"""How many of the runnable actors are chosen from: what a step costs must not grow with their number."""
+PATIENCE_STEPS = 250
+"""Steps that the first in the queue is passed over at most, whatever its priority: or it might wait for ever."""
+LONGEST = 14
+"""Programs of up to 2**14 steps are where `Pct` expects its change points."""
+SHORTEST = 3
+
+
+class Schedule:
+    """First come first served, as the real loop does it; the others say what they do otherwise."""
+
+    __slots__ = ()
+
+    def choose(self, step: int, runq: RunQueue) -> int:
+        """The position in the queue of the actor to visit; there is at least one."""
+        return 0
+
+    def budget(self, step: int) -> int:
+        """How many messages this visit may handle; 0 for as many as usual."""
+        return 0
+
+    def pauses(self, step: int) -> bool:
+        """Whether asyncio, which has something to do, has its turn after this visit."""
+        return False
+
+
+class Fifo(Schedule):
+    """What the real loop does, on a clock that is not real."""
+
+    __slots__ = ()
+
+
+class Shuffled(Schedule):
+    """Any runnable actor, for any number of messages; asyncio has its turn when it comes."""
+
+    __slots__ = ("_dice",)
+
+    def __init__(self, seed: int) -> None:
+        self._dice = Dice(seed)
+
+    def choose(self, step: int, runq: RunQueue) -> int:
+        """Any of them."""
+        return 0 if runq.count == 1 else self._dice.below(min(runq.count, WINDOW))
+
+    def budget(self, step: int) -> int:
+        """One message half of the time, else up to eight or as many as usual: each finds other bugs."""
+        bits = self._dice.draw()
+        if bits & 1:
+            return 1
+        return int((bits >> 1) & 7) if bits & 16 else 0
+
+    def pauses(self, step: int) -> bool:
+        """Half of the time."""
+        return bool(self._dice.draw() & 1)
+
+
+class Pct(Schedule):
+    """Probabilistic concurrency testing: strict priorities, drawn at random, that change at `depth - 1` moments.
+
+    A bug that needs `depth` things to happen in one order shows with a probability of at least 1 / (n * k ** (depth -
+    1)), with n actors and k steps: plain random choice has to be right at every single step. (Burckhardt, Kothari,
+    Musuvathi, Nagarakatti: A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, 2010.) How long the
+    program runs is not known beforehand, so each seed has its own idea of that too.
+    """
+
+    __slots__ = ("_changes", "_dice", "_head", "_last", "_lowest", "_outside", "_passed", "_priorities")
+
+    def __init__(self, seed: int, depth: int) -> None:
+        self._dice = Dice(seed)
+        steps = 1 << (SHORTEST + self._dice.below(LONGEST - SHORTEST + 1))
+        self._changes: set[int] = {1 + self._dice.below(steps) for _ in range(depth - 1)}
+        # What is not an actor has a priority as well.
+        self._outside = self._dice.fraction()
+        # By the numbers of the actors: a schedule keeps nobody alive.
+        self._priorities: dict[int, float] = {}
+        # Below every priority that was drawn, and lower with each change.
+        self._lowest = 0.0
+        self._last = -1
+        # Who stands first, and for how many steps it did.
+        self._head = -1
+        self._passed = 0
+
+    def choose(self, step: int, runq: RunQueue) -> int:
+        """The one with the highest priority."""
+        position = self._first(runq)
+        if step in self._changes:
+            self._lowest -= 1.0
+            self._priorities[_number_of(runq.at(position))] = self._lowest
+            position = self._first(runq)
+        if self._has_waited(_number_of(runq.at(0))):
+            position = 0
+        self._last = _number_of(runq.at(position))
+        return position
+
+    def _has_waited(self, head: int) -> bool:
+        """Whether the first in the queue has been passed over often enough."""
+        self._passed = self._passed + 1 if head == self._head else 0
+        self._head = head
+        if self._passed < PATIENCE_STEPS:
+            return False
+        self._passed = 0
+        return True
+
+    def _first(self, runq: RunQueue) -> int:
+        best = 0
+        highest = self._priority_of(_number_of(runq.at(0)))
+        for position in range(1, min(runq.count, WINDOW)):
+            priority = self._priority_of(_number_of(runq.at(position)))
+            if priority > highest:
+                best = position
+                highest = priority
+        return best
+
+    def _priority_of(self, actor: int) -> float:
+        priority = self._priorities.get(actor)
+        if priority is None:
+            priority = self._priorities[actor] = self._dice.fraction()
+        return priority
+
+    def budget(self, step: int) -> int:
+        """One message: the next may be somebody else's."""
+        return 1
+
+    def pauses(self, step: int) -> bool:
+        """When asyncio's own priority is higher than that of whoever ran; its own may change too."""
+        if self._outside <= self._priority_of(self._last):
+            return False
+        if step in self._changes:
+            self._lowest -= 1.0
+            self._outside = self._lowest
+        return True
+
+
+def _number_of(cell: Cell) -> int:
+    return cell.id
+
+
+class Scripted(Schedule):
+    """What was written down: for a step, the position, the budget and the pause; nothing stands for zeros."""
+
+    __slots__ = ("_script",)
+
+    def __init__(self, script: dict[int, tuple[int, int, int]]) -> None:
+        self._script = script
+
+    def choose(self, step: int, runq: RunQueue) -> int:
+        """As written; where fewer wait than that, the last of them."""
+        noted = self._script.get(step)
+        return 0 if noted is None else min(noted[0], runq.count - 1)
+
+    def budget(self, step: int) -> int:
+        """As written."""
+        noted = self._script.get(step)
+        return 0 if noted is None else noted[1]
+
+    def pauses(self, step: int) -> bool:
+        """As written."""
+        noted = self._script.get(step)
+        return noted is not None and noted[2] != 0

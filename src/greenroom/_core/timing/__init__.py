@@ -1,0 +1,1 @@
+"""Clocks, deadlines and the time budget of a tick."""

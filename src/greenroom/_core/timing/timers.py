@@ -1,0 +1,428 @@
+"""Pending deadlines, by the millions.
+
+A timer waits in the bucket of its deadline, 1/128 s wide, and goes there and away in constant time; only the bucket
+whose time has come is sorted. So starting and cancelling cost the same with one timer pending or a million, and a
+timer that is cancelled, as most timeouts are, was never sorted at all. Buckets themselves stand in a heap.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from bisect import insort_right
+from heapq import heapify, heappop, heappush
+from math import ceil
+from operator import attrgetter
+from typing import Any
+
+from greenroom._core.build import COMPILED
+from greenroom._core.current import doing
+from greenroom._core.timing.tickbudget import Pace
+from greenroom._core.runqueue import RunQueue
+from greenroom._core.receipt import Slip
+from greenroom.errors import TooManyTimers, WrongThread
+from greenroom.lanes import Lane
+
+__all__ = ["Alarm", "Timer", "Timers"]
+
+_DATA = Lane.DATA
+
+BUCKETS_PER_SECOND = 128.0
+LONGEST_DELAY: float = 1e12
+"""Thirty thousand years, in seconds: beyond it, bucket numbers would not fit."""
+SHORTEST_INTERVAL: float = 1e-6
+MOST_MISSED = 1 << 60
+
+NEW = 0
+PENDING = 1
+QUEUED = 2
+OVER = 3
+
+_deadline = attrgetter("deadline")
+
+
+class Alarm(Slip):
+    """Something that is due at a moment, in one of `Timers`' buckets until then."""
+
+    __slots__ = ("_bucket", "_position", "_state", "deadline")
+
+    def set_up_alarm(self, deadline: float) -> None:
+        """What `__init__` would do, for subclasses."""
+        self.deadline = deadline
+        self._state = NEW
+        # Invariant: while PENDING in a bucket, _bucket.alarms[_position] is self
+        self._bucket: Bucket | None = None
+        self._position = 0
+
+    def ring(self, door: Any) -> None:
+        """The moment has come."""
+
+    def end(self) -> None:
+        """Nothing is to come any more."""
+        self._state = OVER
+
+    def disarm(self, timers: Timers) -> None:
+        """Take it out of `timers`, if it is still to come."""
+        if self._state == PENDING:
+            timers.remove(self)
+        self._state = OVER
+
+
+class Timer(Alarm):
+    """A message to come, once or again and again. The slip of its own ticks, so that a cancelled one is not handled.
+
+    When compiled, the garbage collector does not follow timers: a million of them took it three times as long as
+    starting them (`make bench`, P11). A timer lets go of everything when it ends, so the price is only this: a loop
+    that is dropped with timers pending, and never closed, is not collected.
+    """
+
+    __slots__ = (
+        "_next",
+        "_previous",
+        "_sender",
+        "fixed_rate",
+        "interval",
+        "message",
+        "owner",
+        "skipped",
+        "target",
+        "timers",
+    )
+
+    def set_up(
+        self,
+        timers: Timers,
+        target: Any,
+        message: object,
+        deadline: float,
+        interval: float,
+        fixed_rate: bool,
+        owner: Any,
+    ) -> None:
+        """What `__init__` would do; `Loop.start_timer` makes timers without one, as in `Loop.spawn`."""
+        if COMPILED:
+            untrack(self)
+        self.set_up_alarm(deadline)
+        self._sender: object = None if owner is None else owner.ref
+        self.timers = timers
+        self.target: Any = target
+        self.message = message
+        self.interval = interval
+        self.fixed_rate = fixed_rate
+        # Ticks that fell out because the loop stood still, or the last one was still queued.
+        self.skipped = 0
+        # The other timers of the same owner, so that all of them end with it.
+        self.owner = owner
+        self._next: Timer | None = None
+        self._previous: Timer | None = None
+        if owner is not None:
+            self._join(owner.timers)
+            owner.timers = self
+
+    def _join(self, first: Timer | None) -> None:
+        """Stand before `first` among the timers of one owner."""
+        self._next = first
+        if first is not None:
+            first._previous = self
+
+    @property
+    def active(self) -> bool:
+        """Whether a tick is still to come or to be handled."""
+        return self._state != OVER
+
+    def cancel(self) -> bool:
+        """Let no further tick be handled, a queued one neither; False when the timer was over already."""
+        if self._state == OVER:
+            return False
+        if not self.timers.is_own_thread():
+            return bool(self.timers.ask_owner(self.cancel))
+        if self._state == PENDING:
+            self.timers.remove(self)
+        self.end()
+        return True
+
+    def ring(self, door: Any) -> None:
+        """Send a tick."""
+        target = self.target
+        message = self.message
+        if target.closed:
+            sender = self._sender
+            self.cancel()
+            door.deliver(target, message, sender, _DATA)
+        else:
+            door.deliver(target, message, self, _DATA)
+
+    def shown_sender(self) -> object:
+        """The ref of the timer's owner: a tick is a message of its own."""
+        return self._sender
+
+    def live(self) -> bool:
+        """Whether its queued tick is still wanted."""
+        return self._state == QUEUED
+
+    def settle(self, result: object) -> None:
+        """A tick was handled: that ends the timer, or starts the next delay."""
+        self._after_tick()
+
+    def fail(self, cause: BaseException) -> None:
+        """A tick's handler raised; the timer goes on all the same."""
+        self._after_tick()
+
+    def discard(self, why: str) -> None:
+        """A tick was not handled; the timer goes on all the same."""
+        self._after_tick()
+
+    def _after_tick(self) -> None:
+        if self._state != QUEUED:
+            return
+        if self.interval <= 0.0 or self.timers.closed:
+            self.end()
+        elif self.fixed_rate:
+            self._skip_missed()
+            self.timers.add(self)
+        else:
+            self.deadline = self.timers.now() + self.interval
+            self.timers.add(self)
+
+    def _skip_missed(self) -> None:
+        """Move a fixed-rate deadline to the next one that is still to come."""
+        self.deadline += self.interval
+        late = self.timers.now() - self.deadline
+        if late > 0.0:
+            # A beat that falls on this very moment is not missed yet.
+            missed = min(ceil(late / self.interval), MOST_MISSED)
+            self.skipped += missed
+            self.deadline += missed * self.interval
+
+    def end(self) -> None:
+        """Let go of everything."""
+        self._state = OVER
+        owner = self.owner
+        if owner is not None:
+            if self._next is not None:
+                self._next._previous = self._previous
+            if self._previous is not None:
+                self._previous._next = self._next
+            else:
+                owner.timers = self._next
+            self._next = self._previous = self.owner = None
+        self.target = self.message = self._sender = None
+
+
+class Bucket:
+    """The alarms of one slice of time, in the order they were set; a cancelled one leaves a hole."""
+
+    __slots__ = ("alarms", "earliest", "key", "live", "used")
+
+    def __init__(self, key: int, earliest: float) -> None:
+        self.key = key
+        # Not after the earliest deadline in here; may be too early when that one was cancelled.
+        self.earliest = earliest
+        self.live = 0
+        # Invariant: from here on there are holes only, to be filled first: no list grows and shrinks with each ask
+        self.used = 0
+        self.alarms: list[Alarm | None] = []
+
+
+class Timers:
+    """All pending alarms of one loop."""
+
+    __slots__ = (
+        "_buckets",
+        "_due",
+        "_keys",
+        "_opened",
+        "_pace",
+        "_position",
+        "_recent",
+        "_runq",
+        "closed",
+        "count",
+        "limit",
+    )
+
+    def __init__(self, runq: RunQueue, pace: Pace, limit: int) -> None:
+        self._runq = runq
+        self._pace = pace
+        self.limit = limit
+        self.closed = False
+        self.count = 0
+        self._buckets: dict[int, Bucket] = {}
+        # Invariant: a heap with every key of _buckets, and keys of buckets that are gone
+        self._keys: list[int] = []
+        # The bucket that was last added to. It stays when it is empty: an ask sets an alarm and cancels it, the next
+        # ask sets one for nearly the same moment, and the bucket need not be made again (`make bench`, P5).
+        self._recent: Bucket | None = None
+        # Alarms whose bucket's time has come, sorted, from _position on; every key up to _opened goes here.
+        self._due: list[Alarm | None] = []
+        self._position = 0
+        self._opened = -1
+
+    def now(self) -> float:
+        """The time, by the loop's clock."""
+        return self._pace.now()
+
+    def is_own_thread(self) -> bool:
+        """Whether this is the loop's own thread."""
+        if COMPILED:
+            mine: bool = thread_ident() == self._runq.thread
+        else:
+            mine = get_ident() == self._runq.thread
+        return mine
+
+    def ask_owner(self, action: Any) -> Any:
+        """Have the loop's own thread call `action`, if this one works for it; what it returns."""
+        work = doing.get(get_ident())
+        if work is None or work.cell.runq is not self._runq:
+            raise WrongThread("a timer")
+        return work.cell.loop.host.call("a timer", action)
+
+    def require_room(self) -> None:
+        """Raise when no further timer may be started."""
+        if self.count >= self.limit:
+            raise TooManyTimers(self.limit)
+
+    def add(self, timer: Alarm) -> None:
+        """Let `timer` wait for its deadline. The limit is for new ones: a periodic timer keeps its place."""
+        deadline = timer.deadline
+        key = int(deadline * BUCKETS_PER_SECOND)
+        timer._state = PENDING
+        self.count += 1
+        if key <= self._opened:
+            timer._bucket = None
+            due = self._due
+            last = due[len(due) - 1] if self._position < len(due) else None
+            if last is None or last.deadline <= deadline:
+                due.append(timer)
+            else:
+                insort_right(due, timer, self._position, key=_deadline)
+            return
+        bucket = self._recent
+        if bucket is None or bucket.key != key:
+            bucket = self._bucket_of(key, deadline)
+        if deadline < bucket.earliest:
+            bucket.earliest = deadline
+        timer._bucket = bucket
+        timer._position = bucket.used
+        if bucket.used < len(bucket.alarms):
+            bucket.alarms[bucket.used] = timer
+        else:
+            bucket.alarms.append(timer)
+        bucket.used += 1
+        bucket.live += 1
+
+    def _bucket_of(self, key: int, deadline: float) -> Bucket:
+        """The bucket with this key, which is the most recent one from now on."""
+        last = self._recent
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = Bucket(key, deadline)
+            heappush(self._keys, key)
+        self._recent = bucket
+        if last is not None and last.live == 0:
+            self._discard(last)
+        return bucket
+
+    def remove(self, timer: Alarm) -> None:
+        """Forget a pending alarm."""
+        self.count -= 1
+        bucket = timer._bucket
+        if bucket is None:
+            return  # among the due ones, where its state tells
+        timer._bucket = None
+        bucket.alarms[timer._position] = None
+        bucket.live -= 1
+        if bucket.live == 0:
+            if bucket is self._recent:
+                bucket.used = 0
+            else:
+                self._discard(bucket)
+        elif timer._position == bucket.used - 1:
+            bucket.used -= 1
+        elif bucket.used > 2 * bucket.live + 32:
+            self._close_holes(bucket)
+
+    def _discard(self, bucket: Bucket) -> None:
+        """Forget an empty bucket. Its key stays in the heap until it comes up, or until most keys are such."""
+        if self._buckets.pop(bucket.key, None) is not None and len(self._keys) > 2 * len(self._buckets) + 64:
+            self._keys = list(self._buckets)
+            heapify(self._keys)
+
+    def _close_holes(self, bucket: Bucket) -> None:
+        bucket.alarms = [timer for timer in bucket.alarms if timer is not None]
+        bucket.used = bucket.live
+        for position, timer in enumerate(bucket.alarms):
+            timer._position = position  # type: ignore[union-attr]
+
+    def pop_due(self, now: float) -> Alarm | None:
+        """Take the first alarm whose deadline is not after `now`: the earliest, or of equals the first started."""
+        while True:
+            if self._position == len(self._due):
+                if self._position:
+                    self._due = []
+                    self._position = 0
+                if not self._keys or self._keys[0] > int(now * BUCKETS_PER_SECOND):
+                    return None
+                bucket = self._buckets.pop(heappop(self._keys), None)
+                if bucket is not None:
+                    self._open(bucket)
+                continue
+            timer = self._due[self._position]
+            if timer._state == PENDING:  # type: ignore[union-attr]
+                if timer.deadline > now:  # type: ignore[union-attr]
+                    return None
+                self._pass()
+                self.count -= 1
+                timer._state = QUEUED  # type: ignore[union-attr]
+                return timer
+            self._pass()
+
+    def _open(self, bucket: Bucket) -> None:
+        if bucket is self._recent:
+            self._recent = None
+        self._due = [timer for timer in bucket.alarms if timer is not None]
+        self._due.sort(key=_deadline)
+        self._position = 0
+        self._opened = bucket.key
+        for timer in self._due:
+            timer._bucket = None  # type: ignore[union-attr]
+
+    def _pass(self) -> None:
+        self._due[self._position] = None
+        self._position += 1
+
+    def next_deadline(self) -> float | None:
+        """When to look again; may be too early when timers were cancelled."""
+        while self._position < len(self._due):
+            timer = self._due[self._position]
+            if timer._state == PENDING:  # type: ignore[union-attr]
+                return timer.deadline  # type: ignore[union-attr]
+            self._pass()
+        while self._keys:
+            bucket = self._buckets.get(self._keys[0])
+            if bucket is not None and bucket.live > 0:
+                return bucket.earliest
+            if bucket is not None and bucket is self._recent and len(self._keys) == 1:
+                return None  # it will be wanted again
+            if bucket is not None:
+                del self._buckets[bucket.key]
+                self._recent = None
+            heappop(self._keys)
+        return None
+
+    def clear(self) -> None:
+        """End every pending timer, for good: one whose tick is in hand does not begin again."""
+        self.closed = True
+        for bucket in self._buckets.values():
+            self._end_all(bucket.alarms)
+        self._buckets = {}
+        self._recent = None
+        self._keys = []
+        self._end_all(self._due)
+        self._due = []
+        self._position = 0
+        self.count = 0
+
+    def _end_all(self, alarms: list[Alarm | None]) -> None:
+        for timer in alarms:
+            if timer is not None and timer._state == PENDING:
+                timer.end()

@@ -1,0 +1,1 @@
+"""What users write against: Actor, Context, Behaviors, Props and spawn."""

@@ -1,0 +1,416 @@
+"""`Context`: an actor's own view of the runtime, `self.ctx`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
+from typing import TYPE_CHECKING, Any
+
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.itemkinds import MESSAGE
+from greenroom._core.receipt import Slip
+from greenroom._core.timing.timers import Timer
+from greenroom.actor.messaging.address import Address
+from greenroom.actor.messaging.ask import Question, Reply
+from greenroom.actor.records.record import Body
+from greenroom.actor.relations.links import bonds_of, demonitor, link, monitor, unlink
+from greenroom.actor.api.spawn import Spawns
+from greenroom.actor.records.restartstate import incarnation_of
+from greenroom.actor.life.starting import become, unbecome
+from greenroom.actor.messaging.stash import Stash, require_capacity
+from greenroom.actor.messaging.timers import KeyedTimers, Quiet, cell_of, require_number, start_timer
+from greenroom.actor.relations.watch import unwatch, watch
+from greenroom.errors import AlreadyReplied, BadArgument, NoMessage, WrongThread
+from greenroom.exits import NORMAL
+from greenroom.lanes import Lane
+
+if TYPE_CHECKING:
+    from greenroom.actor.api.behaviors import Behavior
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.messaging.signals import MonitorRef
+
+__all__ = ["Context"]
+
+_log = logging.getLogger("greenroom.actor")
+
+
+class Context(Body, Spawns):
+    """What an actor can find out and do. It belongs to its actor: call it from the actor's own handlers and hooks."""
+
+    __slots__ = ()
+
+    # -- who and where
+
+    @property
+    def self(self) -> ActorRef[Any, Any]:
+        """The actor's own ref."""
+        ref: ActorRef[Any, Any] = self.cell.shown()  # type: ignore[assignment]
+        return ref
+
+    @property
+    def name(self) -> str:
+        """The actor's name."""
+        return self.self.name
+
+    @property
+    def parent(self) -> ActorRef[Any, Any] | None:
+        """The ref of its parent, or None if the system spawned it."""
+        return self.self.parent
+
+    @property
+    def children(self) -> list[ActorRef[Any, Any]]:
+        """The refs of its children, eldest first."""
+        return [] if self.family is None else [child.cell.ref for child in self.family.bodies()]
+
+    @property
+    def system(self) -> Any:
+        """The system it lives in."""
+        return self.cell.loop.host.port
+
+    @property
+    def env(self) -> Mapping[str, Any]:
+        """What it was given, over what its parent has, over what the system's config says."""
+        env: Mapping[str, Any] = self.settings().env
+        return env
+
+    def now(self) -> float:
+        """The time, by the system's clock."""
+        return float(self.cell.loop.now())
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose records say who logs: `record.actor`, `.actor_id`, `.system`."""
+        more = self.extra()
+        if more.log is None:
+            more.log = _ActorLog(self)
+        adapter: logging.LoggerAdapter[logging.Logger] = more.log
+        return adapter
+
+    # -- the message in hand
+
+    def hand(self) -> Any:
+        """What has this actor in hand at present: its loop's visits, if they do."""
+        visits = self.cell.loop.visits
+        return visits if visits.hand is self.cell else None
+
+    def _slip(self) -> Any:
+        """Who sent the message in hand: a ref, nobody, or a slip; also while its handler is suspended."""
+        hand = self.hand()
+        if hand is not None:
+            return hand.sender
+        return None if self.cell.task is None else self.cell.task.sender
+
+    def _require_message(self, what: str) -> Any:
+        hand = self.hand()
+        if hand is None or hand.kind != MESSAGE:
+            raise NoMessage(self.self, what)
+        return hand.sender
+
+    @property
+    def sender(self) -> ActorRef[Any, Any] | None:
+        """Who sent the message in hand, if an actor did."""
+        slip = self._slip()
+        shown: Any = slip.shown_sender() if isinstance(slip, Slip) else slip
+        sender: ActorRef[Any, Any] | None = shown
+        return sender
+
+    @property
+    def lane(self) -> Lane:
+        """The lane that the message in hand came by."""
+        hand = self.hand()
+        if hand is not None:
+            return Lane(hand.lane)
+        return Lane.DATA if self.cell.task is None else Lane(self.cell.task.lane)
+
+    def reply(self, value: object) -> None:
+        """Answer the message in hand now; what the handler returns is then no answer any more.
+
+        A message that was told, not asked, is answered by telling its sender.
+        """
+        slip = self._require_message("reply()")
+        if isinstance(slip, Question):
+            _require_open(slip)
+            slip.answer(value)
+        else:
+            self._reply_by_telling(slip, value)
+
+    def _reply_by_telling(self, slip: Any, value: object) -> None:
+        sender = slip.shown_sender() if isinstance(slip, Slip) else slip
+        if isinstance(sender, Address):
+            sender.tell(value, sender=self.self)
+        else:
+            self._publish(value)
+
+    def _publish(self, reply: object) -> None:
+        self.cell.loop.host.publish(reply, self.self, None, "nobody to reply to")
+
+    def fail_reply(self, exc: BaseException) -> None:
+        """Let the asker get `exc`; the actor itself goes on."""
+        if not isinstance(exc, BaseException):
+            raise BadArgument(f"a reply fails with an exception, not with {exc!r}")
+        slip = self._require_message("fail_reply()")
+        if isinstance(slip, Question):
+            _require_open(slip)
+            slip.refuse(exc)
+        else:
+            self._publish(exc)
+
+    def defer_reply(self) -> Reply:
+        """Answer the message in hand later, from anywhere, by `.send(value)` or `.fail(exc)`."""
+        slip = self._require_message("defer_reply()")
+        loop = self.cell.loop
+        if not isinstance(slip, Question):
+            return Reply(loop, None, lambda value: self._reply_by_telling(slip, value))
+        _require_open(slip)
+        self._owe(slip)
+        return Reply(loop, slip, lambda value: None)
+
+    def _owe(self, question: Question) -> None:
+        question.defer(self.extra().deferred)
+
+    def forward(self, ref: ActorRef[Any, Any]) -> None:
+        """Pass the message in hand on to `ref`, as if its sender had sent it there: `ref` answers if it was asked."""
+        target = cell_of(ref, "forward()")
+        slip = self._require_message("forward()")
+        hand = self.hand()
+        message, lane = hand.message, Lane(hand.lane)
+        if not isinstance(slip, Question):
+            target.post(message, self.sender, lane)
+            return
+        _require_open(slip)
+        self._hand_on(slip, target)
+        hand.let_sender_go()
+        try:
+            target.post(message, slip, lane)
+        except Exception as exc:
+            slip.refuse(exc)
+
+    def _hand_on(self, question: Question, target: Cell) -> None:
+        question.hand_to(target)
+
+    # -- kin
+
+    if not TYPE_CHECKING:
+
+        def spawn(self, factory, /, *args, **options):
+            """Bring up a child: as `ActorSystem.spawn`."""
+            return self.system.spawn(factory, *args, parent=self.self, **options)
+
+    def stop(self, child: ActorRef[Any, Any] | None = None) -> None:
+        """Stop a child, or (without one) the actor itself, after the message in hand."""
+        cell = self.cell if child is None else cell_of(child, "stop(child)")
+        if child is not None and child.parent != self.self:
+            raise BadArgument(f"{child} is no child of {self.self}: use `ref.stop()` for others")
+        self.cell.loop.host.request_end(cell, NORMAL)
+
+    def watch(self, ref: ActorRef[Any, Any], message: object = None) -> None:
+        """Be told when `ref` has ended: by `on_terminated`, or by `message` if one is given."""
+        watch(self, cell_of(ref, "watch()"), message)
+
+    def unwatch(self, ref: ActorRef[Any, Any]) -> None:
+        """Be told no more, even if it has ended and the notice is queued."""
+        unwatch(self, cell_of(ref, "unwatch()"))
+
+    def monitor(self, ref: ActorRef[Any, Any]) -> MonitorRef:
+        """Get the message `Down(mref, ref, reason)` when `ref` has ended; every monitor gets its own."""
+        return monitor(self, cell_of(ref, "monitor()"))
+
+    def demonitor(self, mref: MonitorRef, flush: bool = True) -> bool:
+        """End a monitor; False when there is none. With `flush`, a `Down` that is queued does not come either."""
+        return demonitor(self, mref, flush)
+
+    def link(self, ref: ActorRef[Any, Any]) -> None:
+        """Share the fate of `ref`: when one of the two ends abnormally, the other fails with its reason."""
+        link(self, cell_of(ref, "link()"))
+
+    def unlink(self, ref: ActorRef[Any, Any]) -> None:
+        """Share it no more, even if it has ended and the notice is queued."""
+        unlink(self, cell_of(ref, "unlink()"))
+
+    @property
+    def trap_exit(self) -> bool:
+        """Whether the end of a linked actor comes as the message `Exit(ref, reason)`, instead of failing this one."""
+        return self.more is not None and self.more.bonds is not None and self.more.bonds.traps
+
+    @trap_exit.setter
+    def trap_exit(self, traps: bool) -> None:
+        if not isinstance(traps, bool):
+            raise BadArgument(f"trap_exit is True or False, not {traps!r}")
+        bonds_of(self).traps = traps
+
+    # -- time
+
+    def send_after(self, delay: float, target: ActorRef[Any, Any], message: object) -> Timer:
+        """Send `message` to `target` after `delay` seconds, unless this actor ends before."""
+        # What `start_timer` does, without its two calls: a fifth of the time (`make bench`, P11).
+        if type(delay) is not float:
+            require_number("delay", delay)
+        cell: Any = self.cell
+        ref: Any = target
+        to = ref._cell if isinstance(ref, Address) else cell_of(ref, "send_after()")
+        timer: Timer = cell.loop.start_timer(delay, to, message, 0.0, False, cell)
+        return timer
+
+    def send_every(
+        self, interval: float, target: ActorRef[Any, Any], message: object, *, fixed_rate: bool = False
+    ) -> Timer:
+        """Send `message` to `target` every `interval` seconds: after the last was handled, or at a fixed rate."""
+        return start_timer(self.cell, interval, cell_of(target, "send_every()"), message, interval, fixed_rate)
+
+    @property
+    def timers(self) -> KeyedTimers:
+        """Timers by key."""
+        more = self.extra()
+        if more.keyed is None:
+            more.keyed = KeyedTimers(self.cell)
+        keyed: KeyedTimers = more.keyed
+        return keyed
+
+    def set_receive_timeout(self, seconds: float | None) -> None:
+        """Get the notice `ReceiveTimeout` whenever no message came for `seconds`; None ends that."""
+        more = self.extra()
+        before = more.quiet
+        quiet = None if seconds is None else Quiet(self.cell, seconds)
+        if before is not None:
+            before.stop()
+        more.quiet = quiet
+        if quiet is not None:
+            quiet.begin()
+
+    # -- behavior
+
+    def become(self, behavior: Behavior | Callable[..., object]) -> None:
+        """Handle what comes next with `behavior`: one of `Behaviors`, a function `(ctx, message)`, or a method."""
+        become(self, behavior)
+
+    def unbecome(self) -> None:
+        """Go back to what it was before the last `become`."""
+        unbecome(self)
+
+    def stash(self) -> None:
+        """Put the message in hand aside; it is handled again after `unstash_all`."""
+        self._get_stash().put("stash()")
+
+    def unstash_all(self) -> int:
+        """Queue what was put aside, in its order and ahead of newer messages; how many that were."""
+        return self._get_stash().unstash_all()
+
+    @property
+    def stash_capacity(self) -> int:
+        """How many messages may be put aside; 1000 unless changed."""
+        return self._get_stash().capacity
+
+    @stash_capacity.setter
+    def stash_capacity(self, capacity: int) -> None:
+        self._get_stash().capacity = require_capacity(capacity)
+
+    def _get_stash(self) -> Stash:
+        more = self.extra()
+        if more.stash is None:
+            more.stash = self._new_stash()
+        stash: Stash = more.stash
+        return stash
+
+    def _new_stash(self) -> Stash:
+        return Stash(self.cell)
+
+    def pipe_to_self(
+        self,
+        awaitable: Awaitable[Any],
+        map: Callable[[Any], Any] | None = None,  # noqa: A002 - the word of the contract
+        *,
+        on_error: Callable[[BaseException], Any] | None = None,
+    ) -> asyncio.Task[None]:
+        """Go on with other messages while `awaitable` runs; its result comes as a message, through `map` if given.
+
+        If it raises, `on_error` makes a message of that; without `on_error` the actor fails with it. What is under way
+        when the actor ends is cancelled.
+        """
+        if self.cell.loop.visits.stepper.aio is None:
+            raise WrongThread("pipe_to_self() of a system that does not run")
+        task = start_pipe(self, awaitable, map, on_error)
+        pipes = self.extra().pipes
+        pipes[task] = None
+        task.add_done_callback(lambda task: pipes.pop(task, None))
+        return task
+
+
+def _require_open(question: Question) -> None:
+    if question.replied:
+        raise AlreadyReplied
+
+
+def start_pipe(
+    context: Context,
+    awaitable: Awaitable[Any],
+    to_message: Callable[[Any], Any] | None,
+    on_error: Callable[[BaseException], Any] | None,
+) -> asyncio.Task[None]:
+    """The task of a pipe, in the asyncio loop that runs here; its actor is to keep it."""
+    if not isawaitable(awaitable):
+        raise BadArgument(f"pipe_to_self() takes something to await, not {awaitable!r}")
+    task = asyncio.get_running_loop().create_task(_pipe(context, awaitable, to_message, on_error))
+    task.add_done_callback(lambda task: _close_unused(task, awaitable))
+    return task
+
+
+def _close_unused(task: asyncio.Task[None], awaitable: Awaitable[Any]) -> None:
+    # One that was cancelled before its first step has left what it was given untouched.
+    if task.cancelled() and iscoroutine(awaitable) and getcoroutinestate(awaitable) == CORO_CREATED:
+        awaitable.close()
+
+
+async def _pipe(
+    context: Context,
+    awaitable: Awaitable[Any],
+    to_message: Callable[[Any], Any] | None,
+    on_error: Callable[[BaseException], Any] | None,
+) -> None:
+    ref = context.self
+    born = incarnation_of(context)
+    try:
+        result = await awaitable
+        message = result if to_message is None else to_message(result)
+    except (Exception, asyncio.CancelledError) as exc:
+        me: Any = asyncio.current_task()
+        if isinstance(exc, asyncio.CancelledError) and me.cancelling():
+            raise  # the actor has ended
+        if incarnation_of(context) != born:
+            return  # whose it was is gone
+        if on_error is None:
+            ref.fail(exc)
+            return
+        try:
+            message = on_error(exc)
+        except Exception as error:
+            ref.fail(error)
+            return
+    if incarnation_of(context) != born:
+        context.cell.loop.host.publish(message, ref, ref, "for an earlier incarnation")
+        return
+    try:
+        ref.tell(message, sender=ref)
+    except Exception as exc:  # no room, say: its own fault, so it hears of it
+        ref.fail(exc)
+
+
+class _ActorLog(logging.LoggerAdapter[logging.Logger]):
+    """Says in each record which actor logs."""
+
+    def __init__(self, context: Context) -> None:
+        ref = context.self
+        self._path = ref.path
+        super().__init__(_log, {"actor": ref.path, "actor_id": ref.id, "system": context.system.name})
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Say who logs, before the message; with arguments that is a format, in which a name may have a `%`."""
+        path = self._path.replace("%", "%%") if args else self._path
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # who called is not here, but above
+        super().log(level, f"{path}: {msg}", *args, **kwargs)
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add the actor's fields to those of the call."""
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs

@@ -1,0 +1,58 @@
+"""`props`: a factory with its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic
+
+from greenroom.actor.api.actor import Actor
+
+if TYPE_CHECKING:
+    from typing import ParamSpec
+
+    from typing_extensions import TypeVar
+
+    P = ParamSpec("P")
+    M = TypeVar("M", contravariant=True, default=Any)
+    R = TypeVar("R", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    M = TypeVar("M")
+    R = TypeVar("R")
+
+__all__ = ["Props", "label_of", "props"]
+
+
+class Props(Generic[M, R]):
+    """A factory with its arguments, for `spawn`: for constructors with keywords of the same names as spawn's own."""
+
+    __slots__ = ("args", "factory", "kwargs")
+
+    def __init__(self, factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.factory = factory
+        self.args = args
+        self.kwargs = kwargs
+
+    def __repr__(self) -> str:
+        given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwargs.items())]
+        return f"props({', '.join([label_of(self.factory), *given])})"
+
+
+def props(factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwargs) -> Props[M, R]:
+    """Keep a factory and its arguments together, to be spawned later.
+
+    >>> class Greeter(Actor[str, str]):
+    ...     def __init__(self, name: str) -> None:
+    ...         self.called = name
+    ...     def receive(self, message: str) -> str:
+    ...         return f"{message}, I am {self.called}"
+    >>> props(Greeter, name="Ada")
+    props(Greeter, name='Ada')
+    """
+    return Props(factory, args, dict(kwargs))
+
+
+def label_of(factory: Any) -> str:
+    """What to call a factory in what people read."""
+    return str(getattr(factory, "__name__", None) or type(factory).__name__)

@@ -1,0 +1,114 @@
+"""The types of `spawn`, for the system and for contexts.
+
+Keyword-only options cannot stand beside `*args: P.args`, so with an option the constructor's arguments are not checked;
+`props(...)` checks them always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    from typing import ParamSpec
+
+    from typing_extensions import TypeVar
+
+    from greenroom.actor.api.actor import Actor
+    from greenroom.actor.api.behaviors import Behavior
+    from greenroom.actor.api.context import Context
+    from greenroom.actor.messaging.drain import Drain
+    from greenroom.actor.api.props import Props
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.lanes import MailboxConfig
+    from greenroom.policy.specs import Supervision
+
+    P = ParamSpec("P")
+    M = TypeVar("M", default=Any)
+    R = TypeVar("R", default=Any)
+
+__all__ = ["Spawns"]
+
+
+class Spawns:
+    """Something that spawns actors."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @overload
+        def spawn(
+            self,
+            factory: Props[M, R],
+            /,
+            *,
+            name: str | None = None,
+            mailbox: MailboxConfig | None = None,
+            dispatcher: str | None = None,
+            supervision: Supervision | None = None,
+            drain: Drain | None = None,
+            env: Mapping[str, Any] | None = None,
+            parent: ActorRef[Any, Any] | None = None,
+        ) -> ActorRef[M, R]: ...
+        @overload
+        def spawn(self, factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwargs) -> ActorRef[M, R]: ...
+        @overload
+        def spawn(
+            self, factory: Callable[..., Actor[M, R]], /, *args: Any, name: str | None, **kwargs: Any
+        ) -> ActorRef[M, R]: ...
+        @overload
+        def spawn(
+            self, factory: Callable[..., Actor[M, R]], /, *args: Any, mailbox: MailboxConfig | None, **kwargs: Any
+        ) -> ActorRef[M, R]: ...
+        @overload
+        def spawn(
+            self, factory: Callable[..., Actor[M, R]], /, *args: Any, dispatcher: str | None, **kwargs: Any
+        ) -> ActorRef[M, R]: ...
+        @overload
+        def spawn(
+            self, factory: Callable[..., Actor[M, R]], /, *args: Any, supervision: Supervision | None, **kwargs: Any
+        ) -> ActorRef[M, R]: ...
+        @overload
+        def spawn(
+            self, factory: Callable[..., Actor[M, R]], /, *args: Any, drain: Drain | None, **kwargs: Any
+        ) -> ActorRef[M, R]: ...
+        @overload
+        def spawn(
+            self, factory: Callable[..., Actor[M, R]], /, *args: Any, env: Mapping[str, Any] | None, **kwargs: Any
+        ) -> ActorRef[M, R]: ...
+        @overload
+        def spawn(
+            self, factory: Callable[..., Actor[M, R]], /, *args: Any, parent: ActorRef[Any, Any] | None, **kwargs: Any
+        ) -> ActorRef[M, R]: ...
+        @overload
+        def spawn(
+            self,
+            factory: Callable[[Context, M], object],
+            /,
+            *,
+            name: str | None = None,
+            mailbox: MailboxConfig | None = None,
+            dispatcher: str | None = None,
+            supervision: Supervision | None = None,
+            drain: Drain | None = None,
+            env: Mapping[str, Any] | None = None,
+            parent: ActorRef[Any, Any] | None = None,
+        ) -> ActorRef[M, Any]: ...
+        @overload
+        def spawn(
+            self,
+            factory: Behavior,
+            /,
+            *,
+            name: str | None = None,
+            mailbox: MailboxConfig | None = None,
+            dispatcher: str | None = None,
+            supervision: Supervision | None = None,
+            drain: Drain | None = None,
+            env: Mapping[str, Any] | None = None,
+            parent: ActorRef[Any, Any] | None = None,
+        ) -> ActorRef[Any, Any]: ...
+        def spawn(self, factory: Any, /, *args: Any, **kwargs: Any) -> ActorRef[Any, Any]:
+            """Bring up an actor, and return its ref at once; nothing of it runs inside this call."""
+            ...

@@ -1,0 +1,124 @@
+"""Telling people of failures: one log record each, with what they need to act on it.
+
+An actor that fails again and again fills no log: after a few records in a period of the system's clock the rest are
+counted, and the count stands in the next record. What ends an actor, or goes further up, is always told.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actor.messaging.signals import Exit, Signal
+from greenroom.actor.records.restartstate import Failure, Standing, standing_of
+from greenroom.errors import WorkerLost, in_words
+
+if TYPE_CHECKING:
+    from greenroom._core.mailbox.cell import Cell
+    from greenroom.actor.records.record import Body
+
+__all__ = ["LOGGED_PER_PERIOD", "LOG_PERIOD", "Doing", "describe", "report", "report_undecided", "when"]
+
+_log = logging.getLogger("greenroom")
+
+LOGGED_PER_PERIOD = 5
+LOG_PERIOD = 10.0
+"""Seconds of the system's clock in which at most `LOGGED_PER_PERIOD` failures of one actor are logged one by one."""
+
+
+class Doing:
+    """An order that can say, when it fails an actor, what that was about."""
+
+    __slots__ = ()
+
+
+def describe(cell: Cell, body: Body, message: object, cause: BaseException, was_running: bool) -> Failure:
+    """What there is to know of a failure, at the moment it happens."""
+    visits = cell.loop.visits
+    standing = standing_of(body)
+    message_type = None
+    took: float = visits.took
+    if isinstance(message, Doing | Exit):
+        took = 0.0  # it has not handled anything
+        doing = str(message) if isinstance(message, Doing) else f"because {message.ref}, linked to it, has"
+    else:
+        if not was_running:
+            doing = "while it started" if standing.incarnation == 1 else "while it was started again"
+        else:
+            message_type = type(message).__name__
+            doing = f"on {message_type}" if not isinstance(message, Signal) else f"on the signal {message_type}"
+    return Failure(cause, doing, message_type, took, standing.incarnation, was_running)
+
+
+def report(cell: Cell, standing: Standing, decision: str, acts_in: float | None, always: bool = False) -> None:
+    """Log the last failure with what was decided: at once (`acts_in` 0.0), after a while, or never (None)."""
+    failure = standing.failure
+    standing.reported = True
+    if failure is None or not (_has_room(cell, standing) or always):
+        standing.not_logged += 1
+        return
+    unlogged, standing.not_logged = standing.not_logged, 0
+    path = cell.name()
+    before = f" ({unlogged} failures before this one were not logged)" if unlogged else ""
+    life = f", in its life number {failure.incarnation}" if failure.incarnation > 1 else ""
+    after = f" after {_duration(failure.handling_time)}" if failure.message_type is not None else ""
+    with suppress(Exception):  # whoever cannot log a failure must not decide what becomes of the actor
+        _log.error(
+            "%s failed %s%s%s: %s; %s%s",
+            path,
+            failure.doing,
+            after,
+            life,
+            in_words(failure.cause),
+            decision,
+            before,
+            exc_info=_origin(failure.cause),
+            extra={
+                **cell.loop.host.log_fields(cell),
+                "incarnation": failure.incarnation,
+                "message_type": failure.message_type,
+                "handling_time": failure.handling_time,
+                "cause": failure.cause,
+                "decision": decision,
+                "acts_in": acts_in,
+                "not_logged": unlogged,
+            },
+        )
+
+
+def _origin(cause: BaseException) -> Any:
+    """Where it was raised, as far as that is of interest: that a worker is gone was found out by the runtime itself."""
+    if isinstance(cause, WorkerLost) and cause.__cause__ is None:
+        return None
+    return type(cause), cause, cause.__traceback__
+
+
+def _has_room(cell: Cell, standing: Standing) -> bool:
+    """Whether another record of this actor may be logged in the present period."""
+    now = cell.loop.now()
+    if standing.log_period_began is None or now - standing.log_period_began >= LOG_PERIOD:
+        standing.log_period_began = now
+        standing.logged = 0
+    standing.logged += 1
+    return standing.logged <= LOGGED_PER_PERIOD
+
+
+def report_undecided(cell: Cell, standing: Any) -> None:
+    """An actor ends before anybody has decided about its failure."""
+    if not standing.reported:
+        report(cell, standing, "it ends with its parent", 0.0, always=True)
+
+
+def _duration(seconds: float) -> str:
+    """A length of time as people say it.
+
+    >>> _duration(0.00042), _duration(0.0123), _duration(4.2)
+    ('0.42 ms', '12.3 ms', '4.2 s')
+    """
+    return f"{1000 * seconds:.3g} ms" if seconds < 1.0 else f"{seconds:.3g} s"
+
+
+def when(delay: float) -> str:
+    """How soon that is, in words."""
+    return f"in {delay:.3g} s" if delay > 0.0 else "at once"

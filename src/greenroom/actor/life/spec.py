@@ -1,0 +1,207 @@
+"""How an actor is made: what was given to `spawn`, understood once, so that a restart can make it afresh.
+
+>>> spec_of(42, (), {})
+Traceback (most recent call last):
+    ...
+greenroom.errors.NotAnActor: 42 is neither an Actor class nor a function that makes or is one
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
+from typing import Any
+
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.api.behaviors import Behavior
+from greenroom.actor.api.handles import dispatcher_of
+from greenroom.actor.api.props import Props, label_of
+from greenroom.errors import NotAnActor
+
+_NOTHING: Mapping[str, Any] = {}
+
+__all__ = [
+    "BEHAVIOR",
+    "CLASS",
+    "HANDLER",
+    "HOOKS",
+    "MAKER",
+    "Blueprint",
+    "Settings",
+    "Spec",
+    "blueprint_of",
+    "positional_arguments",
+    "spec_of",
+]
+
+# What a spec's factory is: an actor class, a function that makes an actor, a handler function, or a behavior.
+CLASS = 0
+MAKER = 1
+HANDLER = 2
+BEHAVIOR = 3
+
+HOOKS: dict[str, tuple[str, ...]] = {
+    "pre_start": (),
+    "post_start": (),
+    "pre_stop": (),
+    "post_stop": (),
+    "pre_restart": ("cause",),
+    "post_restart": (),
+    "on_terminated": ("ref", "cause"),
+    "on_child_terminated": ("ref", "cause"),
+    "on_signal": ("signal",),
+}
+"""The hooks of an actor, and what each is called with."""
+
+
+class Blueprint:
+    """What there is to know of an actor class, found out once."""
+
+    __slots__ = ("actor_class", "handler", "hooks", "keeps_state", "label", "plain", "spec")
+
+    def __init__(self, actor_class: type[Actor[Any, Any]]) -> None:
+        self.actor_class = actor_class
+        self.label = (actor_class.__name__,)
+        self.handler = _handler_of(actor_class)
+        self.hooks = frozenset(name for name in HOOKS if _has_own(actor_class, name))
+        for name in self.hooks:
+            _require_signature(actor_class, name)
+        # Whether nothing but its constructor has to run before its first message, and nothing after its last.
+        self.plain = not self.hooks
+        # Whether it has something to hand on to its next incarnation.
+        self.keeps_state = _has_own(actor_class, "snapshot") and _has_own(actor_class, "restore")
+        # Shared by all its actors that are spawned without arguments.
+        self.spec = Spec(CLASS, actor_class, (), {}, self)
+
+
+class Settings:
+    """What an actor hands down to its children, unless their spawn says otherwise."""
+
+    __slots__ = ("env", "supervision")
+
+    def __init__(self, supervision: object, env: Mapping[str, Any]) -> None:
+        self.supervision = supervision
+        self.env = env
+
+
+class Spec:
+    """A factory and its arguments; `blueprint` is known from the start if the factory is an actor class."""
+
+    __slots__ = ("args", "blueprint", "factory", "kind", "kwargs", "label")
+
+    def __init__(
+        self,
+        kind: int,
+        factory: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] = _NOTHING,
+        blueprint: Blueprint | None = None,
+    ) -> None:
+        self.kind = kind
+        self.factory = factory
+        self.args = args
+        self.kwargs = kwargs
+        self.blueprint = blueprint
+        # What a nameless actor is called after. In a tuple, which tells it from a name.
+        self.label = (label_of(factory),) if blueprint is None else blueprint.label
+
+
+def spec_of(factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Spec:
+    """Understand what was given to `spawn`, or say what is wrong with it."""
+    if isinstance(factory, type) and issubclass(factory, Actor):
+        blueprint = blueprint_of(factory)
+        return Spec(CLASS, factory, args, kwargs, blueprint) if args or kwargs else blueprint.spec
+    if isinstance(factory, Props):
+        if args or kwargs:
+            raise NotAnActor(f"{factory!r} has its arguments already: spawn it without more")
+        return spec_of(factory.factory, factory.args, factory.kwargs)
+    if isinstance(factory, Actor):
+        raise NotAnActor(
+            f"spawn({type(factory).__name__}(...)) was given an instance: pass the class and its arguments, as in "
+            f"spawn({type(factory).__name__}, ...), because a restart must be able to make it afresh"
+        )
+    if isinstance(factory, Behavior):
+        if args or kwargs:
+            raise NotAnActor(f"{factory!r} is a behavior and takes no arguments")
+        return Spec(BEHAVIOR, factory)
+    if not callable(factory) or isinstance(factory, type):
+        raise NotAnActor(f"{factory!r} is neither an Actor class nor a function that makes or is one")
+    if not args and not kwargs and _is_handler(factory):
+        return Spec(HANDLER, factory)
+    return Spec(MAKER, factory, args, kwargs)
+
+
+def blueprint_of(actor_class: type[Actor[Any, Any]]) -> Blueprint:
+    """What there is to know of `actor_class`."""
+    known: Blueprint | None = actor_class.__greenroom_blueprint__
+    if known is None or known.actor_class is not actor_class:  # its base's
+        known = actor_class.__greenroom_blueprint__ = Blueprint(actor_class)
+    return known
+
+
+def _handler_of(actor_class: type) -> Callable[[Any, Any], object]:
+    own: Any = getattr(actor_class, "receive", None)
+    if own is not Actor.receive:
+        if not callable(own):
+            raise NotAnActor(f"{actor_class.__name__}.receive is {own!r}: it must be a method that takes the message")
+        _require_signature(actor_class, "receive", ("message",))
+        receive: Callable[[Any, Any], object] = own
+        return receive
+    dispatch = dispatcher_of(actor_class)
+    if dispatch is None:
+        raise NotAnActor(
+            f"{actor_class.__name__} has neither a `receive` method nor one marked with @handles: "
+            "it could not handle any message"
+        )
+    return dispatch
+
+
+def _has_own(actor_class: type, name: str) -> bool:
+    return getattr(actor_class, name) is not getattr(Actor, name)
+
+
+def _require_signature(actor_class: type, name: str, arguments: tuple[str, ...] | None = None) -> None:
+    wanted = HOOKS[name] if arguments is None else arguments
+    method = inspect.getattr_static(actor_class, name)
+    try:
+        signature = inspect.signature(getattr(actor_class, name))
+    except (TypeError, ValueError):
+        return  # a builtin, or a compiled function that does not tell
+    # A handler is called as a plain function, with its actor first; hooks are called as methods.
+    bound = isinstance(method, staticmethod | classmethod) and name != "receive"
+    given = wanted if bound else ("self", *wanted)
+    try:
+        signature.bind(*given)
+    except TypeError:
+        raise NotAnActor(
+            f"{actor_class.__name__}.{name}{signature} cannot be called with ({', '.join(('self', *wanted))})"
+        ) from None
+
+
+def _is_handler(function: Any) -> bool:
+    """Whether `function` is a handler `(ctx, message)`, and not a factory that needs no arguments."""
+    required = positional_arguments(function)
+    if required == 0:
+        return False
+    if required == 2:
+        return True
+    raise NotAnActor(
+        f"{label_of(function)} needs {required} arguments: a handler takes (ctx, message), and a function that makes "
+        "an actor must be given its arguments in `spawn`"
+    )
+
+
+def positional_arguments(function: Any) -> int:
+    """How many arguments `function` must be given."""
+    plain = function.__func__ if isinstance(function, MethodType) else function
+    if type(plain) is FunctionType and not plain.__code__.co_kwonlyargcount and not hasattr(plain, "__wrapped__"):
+        bound = 1 if plain is not function else 0
+        return plain.__code__.co_argcount - len(plain.__defaults__ or ()) - bound
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    return sum(
+        1 for one in parameters if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    )

@@ -1,0 +1,62 @@
+import cython
+cimport greenroom._core.generators
+from greenroom._core.mailbox.cell cimport Cell, thread_ident
+from greenroom._core.scheduler.loop cimport Loop
+from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
+from greenroom._core.scheduler.visits cimport Visits
+
+cdef bint COMPILED, EAGER_TASKS
+cdef double LONGEST_DELAY
+cdef int GUARDED, OPEN, ANSWERED, FAILED, GIVEN_UP
+cdef dict doing
+cdef object get_ident, get_running_loop, partial, _TOO_LATE
+
+@cython.final
+cdef class Question(Wait):
+    cdef Loop _loop
+    cdef readonly Cell target
+    cdef readonly Cell asker
+    cdef readonly double timeout
+    cdef int _status
+    cdef object _value
+    cdef object _aio
+    cdef readonly object _future
+    cdef public bint replied
+    cdef object _book, _work
+    cdef bint _is_late
+    cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
+    cpdef tell_future(self, object future, object aio)
+    cpdef bint done(self)
+    cpdef _give_up(self)
+    @cython.locals(visits=Visits)
+    cdef bint _is_awaited_by_asker(self) except? False
+    cpdef _is_waited_for_by(self, object work)
+    @cython.locals(is_waited_for=bint)
+    cpdef _break_cycle(self)
+    cpdef _leave(self)
+    cdef _close(self, int status, object value)
+    cpdef defer(self, dict book)
+    cpdef hand_to(self, Cell target)
+    @cython.locals(question=Question, cell=Cell, asker=Cell, task=HandlerTask, passed=set)
+    cdef tuple _find_cycle(self)
+    cpdef end_with(self, object reason)
+    cdef object _terminated(self, object reason, object cause)
+    cdef bint _goes_elsewhere(self, object method, object value) except? False
+    cpdef answer(self, object value)
+    cpdef _take_answer(self, object value)
+    cpdef refuse(self, object error)
+    cpdef _take_refusal(self, object error)
+    cdef _end(self, int status, object value)
+    cpdef _touch_asker(self)
+    cpdef _tell_future(self)
+    cpdef _is_too_late(self, object _)
+    cpdef _ring_unstarted(self)
+    cpdef arm(self)
+
+cpdef Question put_question(Cell cell, object message, object timeout, object lane)
+cdef Question _put(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
+cdef Question _ask_from_outside(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
+cdef _send_from_outside(Loop loop, Cell cell, Question question, object message, object lane)
+cpdef object work_here(Loop loop)
+@cython.locals(seconds=double)
+cdef double _seconds_of(object timeout) except? -2.0

@@ -1,0 +1,553 @@
+"""A question put to an actor, and its answer.
+
+A question stands in the sender's slot of its message, so an ask costs one object: it is the slip that learns what
+became of the message, the alarm that rings when no reply came in time, and what the asker awaits.
+
+**Two ways to wait.** A handler that awaits a question asked on its own loop is resumed by the run queue: nothing goes
+through asyncio. Everybody else awaits an asyncio future, made when first awaited, or at once if the asker runs on
+another thread than the actor asked.
+
+**Who may touch it.** On the loop of the actor asked, its thread alone. A foreign asker sees only its future.
+
+**Deadlock.** A handler that awaits a question is followed to the actor asked, to the question *that* one awaits, and
+so on; coming back to where we started, none of them could ever answer. Only what a suspended handler awaits directly is
+followed: waiting for the first of two asks, or in another task, is no deadlock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from _thread import get_ident
+from asyncio import CancelledError, get_running_loop
+from collections.abc import Callable, Generator
+from concurrent.futures import Future as ThreadFuture
+from concurrent.futures import InvalidStateError as ThreadFutureIsDone
+from contextlib import suppress
+from functools import partial
+from types import GenericAlias
+from typing import Any
+
+from greenroom._core.flags import GUARDED
+from greenroom._core.build import COMPILED
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.current import doing
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.stepping import Wait
+from greenroom._core.timing.timers import LONGEST_DELAY
+from greenroom.clock import ManualClock
+from greenroom.errors import (
+    ActorTerminated,
+    AlreadyReplied,
+    AskDeadlock,
+    AskTimeout,
+    BadArgument,
+    HandlerBroken,
+    InvalidDelay,
+    MessageDropped,
+    NotStarted,
+    Unhandled,
+    WaitsForItself,
+    WrongThread,
+    in_words,
+)
+from greenroom.exits import SHUTDOWN, ExitReason
+from greenroom.lanes import Lane
+
+__all__ = ["Question", "Reply", "put_question", "require_timeout", "wait_for_answer", "work_here"]
+
+# Since Python 3.12, a task may take its first step inside the handler that makes it.
+EAGER_TASKS = sys.version_info >= (3, 12)
+_PATIENCE = 30.0
+_TOO_LATE = (asyncio.InvalidStateError, ThreadFutureIsDone)
+OPEN = 0
+ANSWERED = 1
+FAILED = 2
+GIVEN_UP = 3
+
+
+class Question(Wait):
+    """What `ask` returns: await it for the reply."""
+
+    __slots__ = (
+        "_aio",
+        "_book",
+        "_future",
+        "_is_late",
+        "_loop",
+        "_status",
+        "_value",
+        "_work",
+        "asker",
+        "replied",
+        "target",
+        "timeout",
+    )
+
+    def set_up(self, loop: Loop, target: Cell, asker: Cell | None, timeout: float) -> None:
+        """What `__init__` would do; `ask` makes questions without one, as `Loop.spawn` makes cells."""
+        self.set_up_alarm(0.0)
+        self._loop = loop
+        # Whose answer is waited for, and whose handler asked, if one did.
+        self.target = target
+        self.asker = asker
+        self.timeout = timeout
+        self.waiter = None
+        self._status = OPEN
+        self._value: Any = None
+        # Invariant: _aio is None iff the asker runs on the loop's own thread, or waits in a plain thread
+        self._aio: Any = None
+        self._future: Any = None
+        # What waits for it and nothing else, if that is on another thread.
+        self._work: Any = None
+        # Whether what the handler returns is no answer any more: it replied itself, or will. On its own thread it
+        # says so before anything else it does, so whoever sees what it awaits next sees this too.
+        self.replied = False
+        # Where it is written down as owed, from `defer` until it ends.
+        self._book: Any = None
+        self._is_late = False
+
+    def tell_future(self, future: Any, aio: Any) -> None:
+        """Let an asker on another thread learn the answer by `future`: one of `aio`'s, or of a plain thread's."""
+        self._future = future
+        self._aio = aio
+
+    @classmethod
+    def __class_getitem__(cls, item: Any) -> GenericAlias:
+        return GenericAlias(cls, item)
+
+    def __repr__(self) -> str:
+        status = ("open", "answered", "failed", "given up")[self._status]
+        return f"<Asked of {self.target.name()}, {status}>"
+
+    def __reduce__(self) -> Any:
+        raise BadArgument("an ask cannot be pickled: await it, and send its result")
+
+    def done(self) -> bool:
+        """Whether it has ended, in whichever way."""
+        return self._status != OPEN
+
+    # -- the asker's side
+
+    # A generator: what it returns reaches the asker without a StopIteration, which would cost a fifth of the whole ask
+    # (callgrind).
+    def __await__(self) -> Generator[Any, None, Any]:
+        if self._aio is not None:
+            # What happens on another thread shows in the future alone.
+            work = work_here(self._loop)
+            if work is not None and not work.is_awaiting_itself():
+                work = None  # a task of the handler's making: the handler need not wait for it
+            self._is_waited_for_by(work)
+            try:
+                return (yield from self._future)
+            except BaseException:
+                self._loop.inbound.bring(None, self._leave)
+                raise
+            finally:
+                if work is not None:
+                    work.question = None
+        if self._status == OPEN:
+            try:
+                if self._future is None and self.waiter is None and self._is_awaited_by_asker():
+                    cycle = self._find_cycle()
+                    if cycle is not None:
+                        self._give_up()
+                        raise AskDeadlock(cycle)
+                    if self.target.alert & GUARDED:  # it is elsewhere, and so may be who would see a circle
+                        self._loop.host.awaits(self)
+                    yield self
+                else:
+                    if self._future is None:
+                        self._future = get_running_loop().create_future()
+                        if self._loop.runq.rouse is None and self.timeout >= 0.0:
+                            # The system has not been started, and so has no timers that ring.
+                            get_running_loop().call_later(self.timeout, self._ring_unstarted)
+                    yield from self._future
+            except BaseException as exc:
+                self._leave()
+                if exc is self._value:
+                    self._is_heeded()
+                raise
+        if self._status == ANSWERED:
+            return self._value
+        self._is_heeded()
+        raise self._value
+
+    def _is_waited_for_by(self, work: Any) -> None:
+        """A handler that runs on another thread waits for this, and for nothing else: that may be for ever."""
+        if work is not None:
+            work.question = self
+            self._work = work
+            self._loop.inbound.bring(None, self._break_cycle)
+
+    def _break_cycle(self) -> None:
+        """Whoever waits for this, and nothing else, must not wait for themselves."""
+        is_waited_for = self.waiter is not None or (self._work is not None and self._work.question is self)
+        cycle = self._find_cycle() if self._status == OPEN and is_waited_for else None
+        if cycle is not None:
+            self._end(FAILED, AskDeadlock(cycle))
+
+    def _is_heeded(self) -> None:
+        """The asker is told what came of it: a simulation need not say so in the end."""
+        if self._loop.director is not None:
+            self._loop.director.heeded(self._value)
+
+    def _is_awaited_by_asker(self) -> bool:
+        """Whether it is the asker's own handler that awaits, and no task of its making."""
+        visits = self._loop.visits
+        if self.asker is None or visits.hand is not self.asker:
+            return False
+        return not EAGER_TASKS or visits.stepper.is_current()
+
+    def _leave(self) -> None:
+        """Whoever awaited it was cancelled, or thrown away: a reply comes too late, even one that is here already."""
+        if self._status == OPEN:
+            self._give_up()
+            self.wake_waiter()  # as with any future: when one who awaits it is cancelled, so are the others
+            if self._future is not None and self._aio is None:
+                self._future.cancel()
+        elif self._status == ANSWERED and not self._is_late:
+            self._is_late = True
+            self._loop.host.late_reply(self.target, self._value, self.shown_sender())
+
+    def cancel(self, msg: object = None) -> bool:
+        """Wait no longer; a reply that still comes is a dead letter. False when it has ended already."""
+        if self._status != OPEN:
+            return False
+        if self._aio is not None:
+            return bool(self._future.cancel())
+        self._give_up()
+        self._value = CancelledError() if msg is None else CancelledError(msg)
+        self.wake_waiter()
+        if self._future is not None:
+            self._future.cancel()
+        return True
+
+    def _give_up(self) -> None:
+        if self._status == OPEN:
+            self._close(GIVEN_UP, CancelledError())
+            if self.target.alert & GUARDED:
+                self._loop.host.gave_up(self)
+
+    def _close(self, status: int, value: Any) -> None:
+        self._status = status
+        self._value = value
+        self.disarm(self._loop.timers)
+        if self._book is not None:
+            self._book.pop(self, None)
+            self._book = None
+
+    def _find_cycle(self) -> tuple[object, ...] | None:
+        """The actors that wait for one another, this question's asker first and last; None if it can be answered."""
+        asker = self.asker
+        if self.target is not asker and self.target.task is None:
+            return None  # nobody else waits: the usual case
+        refs = [asker.shown()]  # type: ignore[union-attr]
+        passed = {asker}
+        question = self
+        # An answer may be on its way here, or come from elsewhere: then who was asked is waited for no more.
+        while question._status == OPEN and not question.replied:
+            cell = question.target
+            refs.append(cell.shown())
+            if cell is asker:
+                return tuple(refs)
+            if cell in passed:
+                return None  # a circle that it only leads to: those who are in it will find it
+            passed.add(cell)
+            task = cell.task
+            waits_for = None if task is None else task._waiter
+            # On another thread, it is its work that is waited for, and that which waits for a question.
+            next_one = waits_for if isinstance(waits_for, Question) else getattr(waits_for, "question", None)
+            if next_one is None:
+                return None
+            question = next_one
+        return None
+
+    # -- the answering side: the actor asked may live on another loop, if the question was forwarded to it
+
+    def _goes_elsewhere(self, method: Callable[[Any], object], value: object) -> bool:
+        """Whether this is a foreign thread, and the asker's loop has been told to go on with `method(value)`."""
+        if (COMPILED and thread_ident() == self._loop.runq.thread) or (
+            not COMPILED and get_ident() == self._loop.runq.thread
+        ):
+            return False
+        return self._loop.inbound.bring(None, partial(method, value))
+
+    def shown_sender(self) -> object:
+        """The ref of the actor that asked, if an actor did."""
+        return None if self.asker is None else self.asker.shown()
+
+    def settle(self, result: object) -> None:
+        """The handler returned: that is the answer, unless it has given one or will."""
+        if not self.replied:
+            self.answer(result)
+
+    def fail(self, cause: BaseException) -> None:
+        """The handler raised: the asker gets the same. What only ends tasks or systems would end the asker: wrapped."""
+        if not self.replied:
+            if isinstance(cause, Exception):
+                self.refuse(cause)
+            elif self.target.loop.host.lives_on(self.target):
+                broken = HandlerBroken(self.target.shown(), cause)
+                broken.__cause__ = cause
+                self.refuse(broken)
+            else:
+                self.refuse(self._terminated(self._reason() or ExitReason.of(cause), cause))
+
+    def discard(self, why: str) -> None:
+        """The message was not handled."""
+        ref = self.target.shown()
+        if why == "unhandled":
+            self.refuse(Unhandled(ref, self.target.loop.visits.message))
+        elif why in ("stopped", "loop stopped"):
+            self.refuse(self._terminated(self._reason() or SHUTDOWN, None))
+        else:
+            self.refuse(MessageDropped(ref, why))
+
+    def _reason(self) -> ExitReason | None:
+        """How the actor asked has ended, or will have, as its own loop knows it: it may be another than the asker's."""
+        reason: ExitReason | None = self.target.loop.host.reason_of(self.target)
+        return reason
+
+    def end_with(self, reason: ExitReason) -> None:
+        """The actor that was to answer has ended."""
+        self.refuse(self._terminated(reason, reason.cause))
+
+    def _terminated(self, reason: object, cause: BaseException | None) -> ActorTerminated:
+        error = ActorTerminated(self.target.shown(), reason)
+        error.__cause__ = cause
+        return error
+
+    def defer(self, book: dict[Any, None]) -> None:
+        """The answer will come later, and is owed until then: it stands in `book`."""
+        self.replied = True
+        if self._status == OPEN:
+            book[self] = None
+            self._book = book
+
+    def hand_to(self, target: Cell) -> None:
+        """Another actor is to answer. If its asker waits, and that one waits for the asker, nobody ever would."""
+        self.target = target
+        self._break_cycle()
+
+    def answer(self, value: object) -> None:
+        """End with a reply. When it comes too late it is a dead letter. From any thread."""
+        self.replied = True
+        if not self._goes_elsewhere(self._take_answer, value):
+            self._take_answer(value)
+
+    def _take_answer(self, value: object) -> None:
+        if self._status == OPEN and (self._future is None or self._aio is not None or not self._future.done()):
+            self._end(ANSWERED, value)
+        elif self._status != ANSWERED:
+            self._give_up()
+            self._loop.host.late_reply(self.target, value, self.shown_sender())
+
+    def refuse(self, error: BaseException) -> None:
+        """End with an exception; nobody is told when the asker has given up. From any thread."""
+        self.replied = True
+        if not self._goes_elsewhere(self._take_refusal, error):
+            self._take_refusal(error)
+
+    def _take_refusal(self, error: BaseException) -> None:
+        if self._status == OPEN:
+            if isinstance(error, StopIteration):  # which no coroutine can raise, and no future hold
+                wrapped = RuntimeError(f"{self.target.name()} raised {in_words(error)}")
+                wrapped.__cause__ = error
+                error = wrapped
+            self._end(FAILED, error)
+
+    def _ring_unstarted(self) -> None:
+        if self._status == OPEN and self._loop.runq.rouse is None:
+            error = AskTimeout(self.target.shown(), self.timeout)
+            error.add_note("its system has not been started: `async with system` comes first")
+            self._end(GIVEN_UP, error)
+
+    def ring(self, door: Any) -> None:
+        """No reply came in time."""
+        if self._status == OPEN:
+            self._end(GIVEN_UP, AskTimeout(self.target.shown(), self.timeout))
+
+    def _end(self, status: int, value: Any) -> None:
+        if self._loop.director is not None:
+            self._loop.director.answers(self.target, status == ANSWERED, value, self.shown_sender())
+        self._close(status, value)
+        self.wake_waiter()
+        if self._future is not None:
+            self._touch_asker()
+            if self._aio is None:
+                self._tell_future()
+            else:
+                with suppress(RuntimeError):  # the asker's asyncio loop is closed: nobody waits any more
+                    self._aio.call_soon_threadsafe(self._tell_future)
+
+    def _touch_asker(self) -> None:
+        """The asker's handler, which runs on another thread, can go on."""
+        task: Any = None if self.asker is None else self.asker.task
+        touch = None if task is None else getattr(task._waiter, "touch", None)
+        if touch is not None:
+            touch()
+
+    def _tell_future(self) -> None:
+        future = self._future
+        try:
+            if self._status == ANSWERED:
+                future.set_result(self._value)
+            else:
+                future.set_exception(self._value)
+        except _TOO_LATE:  # it was cancelled: by the asker's task, or by a thread whose patience was at an end
+            if self._status == ANSWERED and not self._goes_elsewhere(self._is_too_late, None):
+                self._is_too_late(None)
+
+    def _is_too_late(self, _: object) -> None:
+        self._loop.host.late_reply(self.target, self._value, self.shown_sender())
+
+    def arm(self) -> None:
+        """Ring after the timeout."""
+        if self._status == OPEN:
+            self.deadline = self._loop.timers.now() + self.timeout
+            self._loop.timers.add(self)
+            if self._loop.runq.asleep:
+                self._loop.runq.wake()  # to sleep again, but not past this deadline
+
+
+def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Question:
+    """Send `message` to `cell` and return its question. What prevents the sending is raised where it is awaited."""
+    return _put(cell.loop, cell, Question.__new__(Question), message, _seconds_of(timeout), lane)
+
+
+def _put(loop: Loop, cell: Cell, question: Question, message: object, seconds: float, lane: Lane) -> Question:
+    if (COMPILED and thread_ident() != loop.runq.thread) or (not COMPILED and get_ident() != loop.runq.thread):
+        return _ask_from_outside(loop, cell, question, message, seconds, lane)
+    question.set_up(loop, cell, loop.visits.hand, seconds)
+    try:
+        loop.door.admit(cell, message, question, lane)
+    except Exception as exc:
+        question.refuse(exc)
+    if seconds >= 0.0:
+        question.arm()
+    return question
+
+
+def _ask_from_outside(
+    loop: Loop, cell: Cell, question: Question, message: object, seconds: float, lane: Lane
+) -> Question:
+    loop.inbound.refuse_simulated(cell)
+    try:
+        aio = get_running_loop()
+    except RuntimeError:
+        raise WrongThread("ask(), where no asyncio loop runs (`ask_sync` needs none),") from None
+    work = work_here(loop)
+    question.set_up(loop, cell, None if work is None else work.cell, seconds)
+    question.tell_future(aio.create_future(), aio)
+    _send_from_outside(loop, cell, question, message, lane)
+    return question
+
+
+def _send_from_outside(loop: Loop, cell: Cell, question: Question, message: object, lane: Lane) -> None:
+    try:
+        loop.inbound.offer(cell, message, question, lane)
+    except Exception as exc:
+        question.refuse(exc)
+    else:
+        if question.timeout >= 0.0:
+            loop.inbound.call(None, question.arm)
+
+
+def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Any:
+    """Send `message` and wait for the reply, on a thread that runs no loop."""
+    seconds = _seconds_of(timeout)
+    loop: Loop = cell.loop
+    mine = get_ident() == loop.runq.thread and not loop.closed
+    if mine and loop.runq.rouse is None:
+        raise NotStarted(loop.host.port.name, "ask_sync()")
+    if mine or asyncio._get_running_loop() is not None:
+        raise WaitsForItself("ask_sync() would hold up the loop of this thread: write `await ref.ask(...)` here")
+    question = Question.__new__(Question)
+    work = work_here(loop)
+    question.set_up(loop, cell, None if work is None else work.cell, seconds)
+    future: ThreadFuture[Any] = ThreadFuture()
+    question.tell_future(future, None)
+    # Time is the system's. But a system whose thread is held up does not come to see that it has passed, so this
+    # thread looks at its own clock too; if the system's is turned by hand, only after a while.
+    _send_from_outside(loop, cell, question, message, lane)
+    question._is_waited_for_by(work)
+    if work is not None:
+        work.waits(True)
+    patience = None if timeout is None else seconds + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
+    try:
+        return future.result(patience)
+    except TimeoutError:
+        if not future.cancel():
+            return future.result()  # it has come after all; or the timeout is the handler's own, and raised
+        loop.inbound.call(None, question._give_up)
+        raise AskTimeout(cell.shown(), seconds) from None
+    finally:
+        if work is not None:
+            work.waits(False)
+            work.question = None
+
+
+def work_here(loop: Loop) -> Any:
+    """What this thread does for an actor of `loop`, if it does something."""
+    work = doing.get(get_ident()) if doing else None
+    return work if work is not None and work.cell.loop is loop else None
+
+
+def _seconds_of(timeout: Any) -> float:
+    """The time that an answer has, negative if all the time in the world; raise unless it is a number of seconds."""
+    if timeout is None:
+        return -1.0
+    if type(timeout) is not float:
+        require_timeout(timeout)
+    seconds: float = timeout
+    if not 0.0 <= seconds <= LONGEST_DELAY:
+        raise InvalidDelay("timeout", timeout)
+    return seconds
+
+
+def require_timeout(timeout: Any) -> None:
+    """Raise unless `timeout` is a number of seconds."""
+    try:
+        valid = 0.0 <= timeout <= LONGEST_DELAY
+    except TypeError:
+        valid = False
+    if not valid:
+        raise InvalidDelay("timeout", timeout)
+
+
+class Reply:
+    """A reply to come, from anywhere and by anybody; once."""
+
+    __slots__ = ("_given", "_loop", "_question", "_send")
+
+    def __init__(self, loop: Loop, question: Question | None, send: Callable[[object], object]) -> None:
+        self._loop = loop
+        self._question = question
+        # What a reply to a message that was not asked does.
+        self._send = send
+        self._given = False
+
+    def send(self, value: object) -> None:
+        """Answer with `value`."""
+        question = self._question
+        self._give((lambda: self._send(value)) if question is None else (lambda: question.answer(value)))
+
+    def fail(self, exc: BaseException) -> None:
+        """Let the asker get `exc`."""
+        if not isinstance(exc, BaseException):
+            raise BadArgument(f"a reply fails with an exception, not with {exc!r}")
+        question = self._question
+        self._give((lambda: None) if question is None else (lambda: question.refuse(exc)))
+
+    def _give(self, action: Callable[[], object]) -> None:
+        if self._given:
+            raise AlreadyReplied
+        self._given = True
+        if get_ident() == self._loop.runq.thread:
+            action()
+        else:
+            self._loop.inbound.call(None, action)
+
+    def __reduce__(self) -> Any:
+        raise BadArgument("a reply cannot be pickled: it belongs to the process of the actor that was asked")

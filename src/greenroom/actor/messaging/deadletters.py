@@ -1,0 +1,148 @@
+"""Messages that could not be delivered: kept, counted, and told to whoever subscribed.
+
+>>> letters = DeadLetters(capacity=2)
+>>> for number in range(3):
+...     letters.publish(number, None, None, "stopped")
+>>> letters.count, [letter.message for letter in letters.recent()], letters.by_reason
+(3, [1, 2], {'stopped': 3})
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from threading import RLock
+from typing import Any
+
+from greenroom.actor.messaging.address import Address
+from greenroom.clock import Clock, MonotonicClock
+from greenroom.errors import BadArgument
+from greenroom.exits import ends_system
+from greenroom.frozen import Record
+
+__all__ = ["DeadLetter", "DeadLetters"]
+
+_log = logging.getLogger("greenroom.dead_letters")
+
+LOGGED_PER_PERIOD = 10
+LOG_PERIOD = 10.0
+"""Seconds in which at most `LOGGED_PER_PERIOD` dead letters are logged one by one."""
+
+
+class DeadLetter(Record):
+    """A message that was not handled: from whom, to whom, why, and when by the system's clock."""
+
+    __slots__ = ("message", "sender", "recipient", "reason", "time")  # noqa: RUF023 - in the order of the arguments
+
+    message: Any
+    sender: Any
+    recipient: Any
+    reason: str
+    time: float
+
+    def __init__(self, message: Any, sender: Any, recipient: Any, reason: str, time: float) -> None:
+        self._set(message, sender, recipient, reason, time)
+
+
+class DeadLetters:
+    """The dead letters of one system. Every method may be called from any thread."""
+
+    def __init__(self, capacity: int = 1000, clock: Clock | None = None) -> None:
+        self._clock: Clock = MonotonicClock() if clock is None else clock
+        self._lock = RLock()
+        # Invariant: all of these are written under _lock
+        self._recent: deque[DeadLetter] = deque(maxlen=capacity)
+        self._reasons: dict[str, int] = {}
+        self._subscriptions: list[list[Any]] = []
+        self._count = 0
+        self._period_began = -LOG_PERIOD
+        self._logged = 0
+        self._not_logged = 0
+
+    @property
+    def count(self) -> int:
+        """How many there have been."""
+        return self._count
+
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """How many there have been, by why."""
+        with self._lock:
+            return dict(self._reasons)
+
+    def recent(self) -> list[DeadLetter]:
+        """The latest ones, oldest first."""
+        with self._lock:
+            return list(self._recent)
+
+    def subscribe(self, subscriber: Address | Callable[[DeadLetter], object]) -> Callable[[], None]:
+        """Tell `subscriber`, a ref or a function, of every dead letter from now on; call the result to end that."""
+        if not isinstance(subscriber, Address) and not callable(subscriber):
+            raise BadArgument(f"dead letters can be told to a ref or a function, not to {subscriber!r}")
+        subscription = [subscriber]  # of its own, for somebody may subscribe twice
+        with self._lock:
+            self._subscriptions = [*self._subscriptions, subscription]
+        return lambda: self._unsubscribe(subscription)
+
+    def _unsubscribe(self, subscription: list[Any]) -> None:
+        with self._lock:
+            self._subscriptions = [known for known in self._subscriptions if known is not subscription]
+
+    def publish(self, message: object, sender: object, recipient: object, reason: str) -> None:
+        """Take in a message that was not handled."""
+        letter = DeadLetter(message, sender, recipient, reason, self._clock.now())
+        with self._lock:
+            self._count += 1
+            self._recent.append(letter)
+            self._reasons[reason] = self._reasons.get(reason, 0) + 1
+            subscriptions = self._subscriptions
+            line = self._line_for_log(letter)
+        if line is not None:
+            _log.info("%s", line, extra=_fields_of(recipient) or _fields_of(sender))
+        # A dead letter about a dead letter is told to nobody: that could go on for ever.
+        if subscriptions and not isinstance(message, DeadLetter):
+            self._tell(subscriptions, letter)
+
+    def _tell(self, subscriptions: list[list[Any]], letter: DeadLetter) -> None:
+        for subscription in subscriptions:
+            subscriber = subscription[0]
+            try:
+                if not isinstance(subscriber, Address):
+                    subscriber(letter)
+                elif subscriber._cell.closed:
+                    self._unsubscribe(subscription)
+                else:
+                    subscriber.tell(letter)
+            except BaseException as exc:
+                if ends_system(exc):
+                    raise
+                told = "%r could not be told of a dead letter, and is not told of others"
+                _log.exception(told, subscriber, extra=_fields_of(subscriber))
+                self._unsubscribe(subscription)
+
+    def _line_for_log(self, letter: DeadLetter) -> str | None:
+        """What to log: each of the first few of a period, then how many there were when it is over."""
+        if not _log.isEnabledFor(logging.INFO):
+            return None
+        if letter.time - self._period_began >= LOG_PERIOD:
+            self._period_began = letter.time
+            self._logged = 0
+        if self._logged >= LOGGED_PER_PERIOD:
+            self._not_logged += 1
+            return None
+        self._logged += 1
+        more, self._not_logged = self._not_logged, 0
+        before = f" ({more} others before it were not logged)" if more else ""
+        return (
+            f"dead letter: {type(letter.message).__name__} from {letter.sender} to {letter.recipient}: "
+            f"{letter.reason}{before}"
+        )
+
+
+def _fields_of(whom: object) -> dict[str, Any] | None:
+    """What a record about it has in its fields; None if it is no actor."""
+    if not isinstance(whom, Address):
+        return None
+    fields: dict[str, Any] = whom._cell.loop.host.log_fields(whom._cell)
+    return fields

@@ -1,0 +1,106 @@
+"""What becomes of the messages that are still queued when an actor stops.
+
+>>> Drain.DEAD_LETTER
+Drain.DEAD_LETTER
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from greenroom._core.flags import ROOM
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.receipt import NOTICE, Slip
+from greenroom.actor.messaging.address import Address
+from greenroom.actor.messaging.ask import Question
+from greenroom.errors import BadArgument
+
+if TYPE_CHECKING:
+    from greenroom.actor.records.record import More
+    from greenroom.actor.messaging.ref import ActorRef
+
+__all__ = ["Drain", "clear", "drain", "drain_all"]
+
+_EMPTY = -1
+
+
+class Drain:
+    """`Drain.DROP`, `Drain.DEAD_LETTER` (the default), or `Drain.REDIRECT(ref)`."""
+
+    __slots__ = ("name", "target")
+
+    DROP: ClassVar[Drain]
+    DEAD_LETTER: ClassVar[Drain]
+
+    def __init__(self, name: str, target: Any = None) -> None:
+        self.name = name
+        self.target = target
+
+    @staticmethod
+    def REDIRECT(ref: ActorRef[Any, Any]) -> Drain:  # noqa: N802 - beside its siblings, which are constants
+        """Queued messages go to `ref`, from their own senders; asks are then its to answer."""
+        if not isinstance(ref, Address):
+            raise BadArgument(f"Drain.REDIRECT() takes the ref to send to, not {ref!r}")
+        return Drain("REDIRECT", ref)
+
+    def __repr__(self) -> str:
+        return f"Drain.{self.name}" if self.target is None else f"Drain.{self.name}({self.target})"
+
+
+Drain.DROP = Drain("DROP")
+Drain.DEAD_LETTER = Drain("DEAD_LETTER")
+
+
+def drain(cell: Cell, more: More | None, why: str, *, keeps_notices: bool = False) -> None:
+    """Empty the stash and then the mailbox of `cell`, as its strategy says; notices go too, unless they are kept."""
+    strategy = Drain.DEAD_LETTER if more is None or more.drain is None else more.drain
+    if more is not None and more.stash is not None:
+        drain_all(cell, strategy, more.stash.give_up(), why)
+    if keeps_notices:
+        clear(cell, strategy, why)
+        return
+    door = cell.loop.door
+    if strategy is not Drain.DEAD_LETTER:
+        while (found := door.take_next(cell)) is not None:
+            _drain_one(cell, strategy, found[0], found[1], why)
+    door.clear(cell, why)
+
+
+def clear(cell: Cell, strategy: Drain, why: str) -> None:
+    """Do with every queued message as `strategy` says. Notices stay: nobody would tell again."""
+    found: list[tuple[object, object]] = []
+    notices: list[object] = []
+    while (lane := cell.choose()) != _EMPTY:
+        sender = cell.sender_of(lane)
+        message = cell.take_from(lane)
+        if sender is NOTICE:
+            notices.append(message)
+        else:
+            found.append((message, sender))
+    for notice in notices:
+        cell.enqueue_notice(notice)
+    drain_all(cell, strategy, found, why)
+    if cell.alert & ROOM:
+        cell.loop.door.fill_up(cell)
+
+
+def drain_all(cell: Cell, strategy: Drain, entries: list[tuple[object, object]], why: str) -> None:
+    """Do with these messages as `strategy` says; those that nobody wants any more just go."""
+    for message, sender in entries:
+        if isinstance(sender, Slip) and not sender.live():
+            cell.loop.door.count_withdrawn(cell, sender)
+        else:
+            _drain_one(cell, strategy, message, sender, why)
+
+
+def _drain_one(cell: Cell, strategy: Drain, message: object, sender: object, why: str) -> None:
+    door = cell.loop.door
+    if strategy is Drain.DROP:
+        door.drop(cell, message, sender)
+    elif strategy is Drain.DEAD_LETTER:
+        door.bury(cell, message, sender, why)
+    else:
+        target: Cell = strategy.target._cell
+        if isinstance(sender, Question):
+            sender.hand_to(target)
+        door.redirect(cell, target, message, sender)

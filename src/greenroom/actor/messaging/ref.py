@@ -1,0 +1,288 @@
+"""`ActorRef`: the stable address of an actor."""
+
+from __future__ import annotations
+
+import asyncio
+from _thread import get_ident
+from collections.abc import Callable, Mapping
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.delivery.admission import Waiter
+from greenroom._core.timing.timers import Alarm
+from greenroom.actor.messaging.address import Address, lend_methods
+from greenroom.actor.messaging.ask import Question, require_timeout, work_here
+from greenroom.actor.records.record import Body
+from greenroom.actor.records.systems import resolve
+from greenroom.actor.life.restarting import Leave
+from greenroom.actor.records.states import STATES, State
+from greenroom.actor.messaging.waiting import inspect_actor, on_loop, wait_for_end, wait_for_start
+from greenroom.errors import BadArgument, SendTimeout
+from greenroom.exits import KILLED, NORMAL, ExitReason
+from greenroom.lanes import Lane, as_lane
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Self
+
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T")
+    T_co = TypeVar("T_co", covariant=True)
+    M = TypeVar("M", contravariant=True, default=Any)
+    R = TypeVar("R", covariant=True, default=Any)
+
+    class Asked(Generic[T_co]):
+        """What `ask` returns: an awaitable of the reply."""
+
+        def __await__(self) -> Generator[Any, None, T_co]: ...
+        def cancel(self, msg: object = None) -> bool:
+            """Wait no longer; a reply that still comes is a dead letter."""
+            ...
+
+        def done(self) -> bool:
+            """Whether it has ended, in whichever way."""
+            ...
+
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+    M = TypeVar("M")
+    R = TypeVar("R")
+    Asked = Question
+
+__all__ = ["ActorRef", "Asked", "Request", "wait_for_room"]
+
+_DATA = Lane.DATA
+TERMINATED = State.TERMINATED
+
+
+class Request(Generic[T]):
+    """The base of a message class that declares its reply: `class Get(Request[int])` makes `ask(Get())` an `int`."""
+
+    __slots__ = ()
+
+
+class ActorRef(Address, Generic[M, R]):
+    """The stable address of an actor: send to it, ask it, stop it. It survives the actor's restarts, and its end.
+
+    Refs are equal if they are of the same actor, can be keys of dicts and sent in messages.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def tell(  # type: ignore[override]
+            self, message: M, *, lane: Lane = _DATA, sender: ActorRef[Any, Any] | None = None
+        ) -> None:
+            """Send a message. Never blocks; from any thread."""
+
+        def __lshift__(self, message: M) -> Self: ...  # type: ignore[override]
+
+        @overload  # type: ignore[override]
+        def ask(self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[T]: ...
+        # Without this one, mypy would take an ask of the wrong type for one of any.
+        @overload
+        def ask(self, message: Request[Any], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[object]: ...
+        @overload
+        def ask(self, message: M, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[R]: ...
+        def ask(  # pyright: ignore[reportIncompatibleMethodOverride]
+            self, message: Any, *, timeout: float | None = 5.0, lane: Lane = _DATA
+        ) -> Asked[Any]:
+            """Send a message now, and return an awaitable of its reply."""
+            ...
+
+        @overload  # type: ignore[override]
+        def ask_sync(self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> T: ...
+        @overload
+        def ask_sync(self, message: Request[Any], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> object: ...
+        @overload
+        def ask_sync(self, message: M, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> R: ...
+        def ask_sync(self, message: Any, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Any:
+            """Send a message and block until its reply comes: for plain threads, refused on a loop's own."""
+            ...
+
+    else:
+        # Where `ActorRef[str]` is enough: TypeVars have no defaults at run time yet.
+        __class_getitem__ = classmethod(GenericAlias)
+
+    # -- who it is
+
+    @property
+    def name(self) -> str:
+        """The name it was given, or one made of its kind and its number: `Greeter$12`."""
+        given = self._name
+        if type(given) is str:
+            return given
+        slot, generation = self._cell.id & 0xFFFF_FFFF, self._cell.id >> 32
+        return f"{given[0]}${slot}" if generation == 1 else f"{given[0]}${slot}.{generation}"
+
+    @property
+    def path(self) -> str:
+        """Its name after those of its parents: `/parent/child`."""
+        names = [self.name]
+        parent: Any = self._parent
+        while parent is not None:
+            names.append(parent.name)
+            parent = parent._parent
+        return "/" + "/".join(reversed(names))
+
+    @property
+    def parent(self) -> ActorRef[Any, Any] | None:
+        """The ref of its parent, or None if the system spawned it."""
+        parent: ActorRef[Any, Any] | None = self._parent  # type: ignore[assignment]
+        return parent
+
+    @property
+    def state(self) -> State:
+        """Where it stands in its life; from another thread, a moment ago."""
+        body = self._cell.body
+        return STATES[body.state] if isinstance(body, Body) else TERMINATED
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended yet."""
+        return isinstance(self._cell.body, Body)
+
+    @property
+    def history(self) -> tuple[State, ...]:
+        """The states it went through, if the system's config has `history=True`."""
+        body: Any = self._cell.body
+        kept = (None if body.more is None else body.more.history) if isinstance(body, Body) else body.history
+        return () if kept is None else tuple(kept)
+
+    def __str__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"<ActorRef {self.path} of {self._cell.loop.host.port.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return resolve, tuple(self._cell.loop.host.address_of(self))
+
+    # -- sending with backpressure
+
+    async def send(self, message: M, *, lane: Lane = _DATA, timeout: float | None = None) -> None:
+        """Like `tell`, but wait for room, in order of arrival. `SendTimeout` gives the message back."""
+        if timeout is not None:
+            require_timeout(timeout)
+        cell = self._cell
+        sender = None
+        lane = as_lane(lane)
+        if not cell.is_foreign():
+            sender = cell.runq.speaker
+            if cell.loop.door.has_room(cell, lane):
+                cell.accept(message, sender, lane)
+                return
+        elif (work := work_here(cell.loop)) is not None:
+            sender = work.cell.ref
+        await wait_for_room(cell, message, sender, lane, timeout)
+
+    # -- its life
+
+    def stop(self, *, after_queued: bool = False) -> None:
+        """Have it stop after the message in hand. From any thread.
+
+        With `after_queued` it stops after the data queued now, and what is more urgent. Of the log lane, which is
+        served last, what has not had its turn by then is drained.
+        """
+        if after_queued:
+            self._cell.loop.host.request_end_in_order(self._cell)
+        else:
+            self._cell.loop.host.request_end(self._cell, NORMAL)
+
+    def kill(self) -> None:
+        """Have it end without `pre_stop`; a suspended handler is cancelled. From any thread."""
+        self._cell.loop.host.request_end(self._cell, KILLED)
+
+    def fail(self, cause: BaseException) -> None:
+        """Have it fail with `cause` after the message in hand, as if its handler had raised it. From any thread."""
+        if not isinstance(cause, BaseException):
+            raise BadArgument(f"an actor fails with an exception, not with {cause!r}")
+        self._cell.loop.host.request_failure(self._cell, cause)
+
+    def restart(self, cause: BaseException | None = None) -> None:
+        """Have it made afresh after the message in hand, without backoff; this counts for no limit. From any thread.
+
+        One that waits for its backoff is started at once.
+        """
+        if cause is not None and not isinstance(cause, BaseException):
+            raise BadArgument(f"an actor is restarted because of an exception, or of nothing, not of {cause!r}")
+        self._cell.loop.host.request_restart(self._cell, Leave(cause, at_once=True))
+
+    async def started(self) -> None:
+        """Return when it is running; raise what prevented that."""
+        await wait_for_start(self._cell)
+
+    async def terminated(self) -> ExitReason:
+        """Return how it ended for good, when it has; a restart is no end. Never raises for the actor's sake."""
+        return await wait_for_end(self._cell)
+
+    async def inspect(self, *items: str) -> Mapping[str, Any]:
+        """What the actor's `inspect` says of itself, without disturbing its messages."""
+        return await inspect_actor(self._cell, items)
+
+
+lend_methods(ActorRef)
+
+
+class _RoomTimeout(Alarm):
+    """Ends a wait for room."""
+
+    __slots__ = ("_give_up",)
+
+    def __init__(self, deadline: float, give_up: Callable[[], object]) -> None:
+        self.set_up_alarm(deadline)
+        self._give_up = give_up
+
+    def ring(self, door: object) -> None:
+        """No room came free in time."""
+        self._give_up()
+
+
+async def wait_for_room(cell: Cell, message: object, sender: object, lane: Lane, timeout: float | None) -> None:
+    """Send a message as soon as there is room for it."""
+    aio = asyncio.get_running_loop()
+    future: asyncio.Future[None] = aio.create_future()
+    loop = cell.loop
+
+    def finish(error: BaseException | None) -> None:
+        if get_ident() == my_thread:
+            tell(error)
+        elif not aio.is_closed():
+            aio.call_soon_threadsafe(tell, error)
+
+    def tell(error: BaseException | None) -> None:
+        if not future.done():
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+    def give_up() -> None:
+        loop.door.give_up(cell, waiter)
+        finish(SendTimeout(cell.shown(), message, timeout or 0.0))
+
+    def begin() -> None:
+        loop.door.wait_for_room(cell, waiter)
+        if alarm is not None:
+            loop.timers.add(alarm)
+            if loop.runq.asleep:
+                loop.runq.wake()
+
+    def leave() -> None:
+        loop.door.give_up(cell, waiter)
+        if alarm is not None:
+            alarm.disarm(loop.timers)
+
+    my_thread = get_ident()
+    waiter = Waiter(message, sender, lane, finish)
+    alarm = None if timeout is None else _RoomTimeout(loop.now() + timeout, give_up)
+    on_loop(cell, begin)
+    try:
+        await future
+    finally:
+        on_loop(cell, leave)

@@ -1,0 +1,181 @@
+"""Runtime messages about the lives of actors.
+
+>>> PreStart()
+PreStart()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from greenroom.exits import ExitReason
+from greenroom.frozen import Record
+
+if TYPE_CHECKING:
+    from greenroom.actor.messaging.ref import ActorRef
+
+__all__ = [
+    "ChildTerminated",
+    "Down",
+    "Exit",
+    "MonitorRef",
+    "PostRestart",
+    "PostStart",
+    "PostStop",
+    "PreRestart",
+    "PreStart",
+    "PreStop",
+    "ReceiveTimeout",
+    "Signal",
+    "Terminated",
+]
+
+
+class Signal:
+    """Something the runtime tells an actor about its own life, or about another's; `on_signal` gets every one."""
+
+    __slots__ = ()
+
+
+class _Bare:
+    """Equal to all of its kind, for it has nothing else to tell."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class PreStart(_Bare, Signal):
+    """Before its first message."""
+
+    __slots__ = ()
+
+
+class PostStart(_Bare, Signal):
+    """The last thing before it is RUNNING."""
+
+    __slots__ = ()
+
+
+class PreStop(_Bare, Signal):
+    """It has been told to stop; its children still live."""
+
+    __slots__ = ()
+
+
+class PostStop(_Bare, Signal):
+    """The last thing that runs; its children have ended."""
+
+    __slots__ = ()
+
+
+class PreRestart(Record, Signal):
+    """Before it ends to be made afresh."""
+
+    __slots__ = ("cause",)
+
+    cause: BaseException | None
+
+    def __init__(self, cause: BaseException | None) -> None:
+        self._set(cause)
+
+
+class PostRestart(_Bare, Signal):
+    """After it was made afresh."""
+
+    __slots__ = ()
+
+
+class _Told(Record):
+    """News of one end. Equal to nothing but itself: two ends are two ends."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class Terminated(_Told, Signal):
+    """A watched actor has ended for good. `cause` is the exception that ended it, if one did."""
+
+    __slots__ = ("ref", "cause", "reason")  # noqa: RUF023 - their order is that of the arguments
+
+    ref: ActorRef[Any, Any]
+    cause: BaseException | None
+    reason: ExitReason
+
+    def __init__(self, ref: ActorRef[Any, Any], cause: BaseException | None, reason: ExitReason) -> None:
+        self._set(ref, cause, reason)
+
+
+class ChildTerminated(_Told, Signal):
+    """A child has ended for good."""
+
+    __slots__ = ("ref", "cause", "reason")  # noqa: RUF023 - as above
+
+    ref: ActorRef[Any, Any]
+    cause: BaseException | None
+    reason: ExitReason
+
+    def __init__(self, ref: ActorRef[Any, Any], cause: BaseException | None, reason: ExitReason) -> None:
+        self._set(ref, cause, reason)
+
+
+class ReceiveTimeout(_Bare):
+    """A notice, handled like a message: no message came for as long as `set_receive_timeout` said."""
+
+    __slots__ = ()
+
+
+class MonitorRef:
+    """One monitor: what `ctx.monitor` returns and `ctx.demonitor` takes."""
+
+    __slots__ = ("number", "ref")
+
+    def __init__(self, ref: ActorRef[Any, Any], number: int) -> None:
+        self.ref = ref
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"<MonitorRef {self.number} of {self.ref}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MonitorRef) and (self.number, self.ref) == (other.number, other.ref)
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+
+class Down(_Told):
+    """A notice, handled like a message: a monitored actor has ended for good. One for every monitor."""
+
+    __slots__ = ("mref", "ref", "reason")  # noqa: RUF023 - as above
+
+    mref: MonitorRef
+    ref: ActorRef[Any, Any]
+    reason: ExitReason
+
+    def __init__(self, mref: MonitorRef, ref: ActorRef[Any, Any], reason: ExitReason) -> None:
+        self._set(mref, ref, reason)
+
+
+class Exit(_Told):
+    """A notice, handled like a message: a linked actor has ended, and this one traps exits."""
+
+    __slots__ = ("ref", "reason")  # noqa: RUF023 - as above
+
+    ref: ActorRef[Any, Any]
+    reason: ExitReason
+
+    def __init__(self, ref: ActorRef[Any, Any], reason: ExitReason) -> None:
+        self._set(ref, reason)

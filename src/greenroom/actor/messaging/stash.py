@@ -1,0 +1,90 @@
+"""Messages put aside by an actor until it is ready for them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.itemkinds import MESSAGE
+from greenroom.actor.records.record import Obituary
+from greenroom.errors import ConfigError, NoMessage, StashFull
+
+__all__ = ["DEFAULT_CAPACITY", "Stash", "require_capacity"]
+
+DEFAULT_CAPACITY = 1000
+
+
+def require_capacity(capacity: object) -> int:
+    """The same, if a stash can have it."""
+    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
+        raise ConfigError("stash capacity", capacity, "must be a whole number, and at least 1")
+    return capacity
+
+
+class Stash:
+    """What one actor has put aside. Its messages count as queued, but not against the mailbox's capacity."""
+
+    __slots__ = ("_cell", "_entries", "capacity")
+
+    def __init__(self, cell: Cell, capacity: int = DEFAULT_CAPACITY) -> None:
+        self._cell = cell
+        self._entries: deque[tuple[object, object, int]] = deque()
+        self.capacity = require_capacity(capacity)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def full(self) -> bool:
+        """Whether another message would be refused."""
+        return len(self._entries) >= self.capacity
+
+    def put(self, what: str = "put()") -> None:
+        """Put the message in hand aside."""
+        cell = self._cell
+        hand = self._hand()
+        if hand is None or hand.kind != MESSAGE:
+            raise NoMessage(cell.shown(), what)
+        if self.full:
+            raise StashFull(cell.ref, self.capacity)
+        self._entries.append(hand.stash())
+        if not cell.is_foreign():  # else it is counted when the errand comes home
+            cell.loop.door.count_stashed(cell, 1)
+
+    def add(self, message: object, sender: object, lane: int) -> None:
+        """Keep a message that its actor, in another process, has put aside. It is counted elsewhere."""
+        self._entries.append((message, sender, lane))
+
+    def unstash_all(self) -> int:
+        """Queue everything that was put aside, in its order, ahead of what is queued; how many messages that were."""
+        cell = self._cell
+        if not cell.is_foreign():
+            return self._unstash()
+        self._hand()  # which refuses a handler that was given up
+        count: int = cell.loop.host.call("unstash_all()", self._unstash)
+        return count
+
+    def _hand(self) -> Any:
+        """What has the actor in hand, as seen from this thread."""
+        body: Any = self._cell.body
+        return None if type(body) is Obituary else body.hand()
+
+    def _unstash(self) -> int:
+        errand = self._cell.errand()
+        if errand is not None:
+            errand.keep_the_rest()
+        count = len(self._entries)
+        while self._entries:
+            # Out only when it is in again: a mailbox with priorities asks for its key, and that may raise.
+            message, sender, lane = self._entries[-1]
+            self._cell.loop.door.take_back(self._cell, message, sender, lane)
+            self._entries.pop()
+        return count
+
+    def give_up(self) -> list[tuple[object, object]]:
+        """Hand out everything, for good."""
+        entries = [(message, sender) for message, sender, _ in self._entries]
+        self._entries.clear()
+        self._cell.loop.door.count_stashed(self._cell, -len(entries))
+        return entries

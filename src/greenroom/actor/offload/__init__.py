@@ -1,0 +1,1 @@
+"""Actors whose code runs on another thread, or in another process."""

@@ -1,0 +1,100 @@
+"""Where the code of an actor runs, if that is not on its loop's own thread.
+
+An actor's life is kept by its loop, wherever its code runs: a place only carries out calls of the user's functions,
+one at a time for each actor, and brings home what came of them. What a place must be able to do is `do`; the rest is
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from inspect import iscoroutine
+from typing import Any
+
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.handoff.messages import Errand
+from greenroom._core.handoff.handoff import Call, Work
+from greenroom.actor.offload.context import AwayContext
+from greenroom.actor.records.record import Body
+from greenroom.actor.api.context import Context
+from greenroom.errors import NotAwaited
+
+__all__ = ["Place"]
+
+
+class Place:
+    """Carries out what its actors have to do. Made by a dispatcher, for one actor or for many."""
+
+    has_asyncio = False
+    """Whether an asyncio loop runs where the code does."""
+    is_apart = False
+    """Whether that is in another process: then the actor itself is there, and only a stand-in here."""
+
+    def __init__(self, dispatcher: str) -> None:
+        self.dispatcher = dispatcher
+
+    def do(self, work: Work) -> None:
+        """Have it carried out, and go on. For the loop's own thread."""
+        raise NotImplementedError
+
+    def others_wait(self) -> bool:
+        """Whether somebody waits for the thread that calls this."""
+        return False
+
+    def is_backed_up(self) -> bool:
+        """Whether there is more to do than there are threads for it."""
+        return False
+
+    def examine(self, message: object) -> None:
+        """Refuse a message that cannot be brought there. From any thread."""
+
+    def enter(self, cell: Cell, body: Body) -> Work:
+        """Have the actor made, in another process; to be awaited: its class, if it has one, and its supervision."""
+        raise NotImplementedError
+
+    def has_lost_actor(self) -> bool:
+        """Whether the actor was in another process, and is not any more: there is nothing it could go on with."""
+        return False
+
+    def let_go(self) -> None:
+        """An actor that was here has ended for good. For the loop's own thread."""
+
+    def new_context(self) -> Context:
+        """The context of an actor that is to be here."""
+        return AwayContext()
+
+    def leaves_at_home(self, function: Callable[..., Any]) -> bool:
+        """Whether a function is called by the loop's own thread all the same: an async one, where asyncio is not."""
+        return False
+
+    def call(self, cell: Cell, function: Callable[..., Any], arguments: tuple[Any, ...], awaits: bool) -> Call:
+        """Have a user's function called; to be awaited. With `awaits`, what it returns may be awaited there too."""
+        call = Call(cell, function, arguments, awaits)
+        self._give(call)
+        return call
+
+    def _give(self, work: Work) -> None:
+        try:
+            self.do(work)
+        except BaseException:
+            work.cut()
+            raise
+
+    def carry(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
+        """Have a message handled, and those behind it; to be awaited: what the last handler returned."""
+        if self.leaves_at_home(cell.handler):
+            handled: Coroutine[Any, Any, object] = cell.handler(cell.subject, message)
+            return handled
+        errand = Errand(cell, message, sender, lane, self.others_wait, self.is_backed_up)
+        errand.carry()
+        return self._carry_out(cell, errand)
+
+    async def _carry_out(self, cell: Cell, errand: Errand) -> object:
+        self._give(errand)
+        result = await errand
+        if hasattr(type(result), "__await__"):
+            # An async handler was only called there; it runs here, where asyncio does.
+            if not iscoroutine(result):
+                raise NotAwaited(cell.shown(), result)
+            result = await result
+        return result

@@ -1,0 +1,179 @@
+"""How an actor stands with whoever decides about its failures: its restarts so far, and what is to come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from greenroom.exits import ExitKind, ExitReason
+from greenroom.policy.backoff import Streak
+from greenroom.policy.directives import OnRestart
+from greenroom.policy.intensity import elapsed
+from greenroom.frozen import Record
+
+if TYPE_CHECKING:
+    from greenroom._core.mailbox.cell import Cell
+    from greenroom.actor.records.record import Body
+    from greenroom.policy.intensity import Window
+
+__all__ = ["Failure", "Keeper", "Standing", "incarnation_of", "standing_of"]
+
+
+class Keeper(Protocol):
+    """Whoever looks after one actor instead of its `Supervision`: a supervisor, for its child.
+
+    Called in the middle of things, on the actor's own thread: what is to be done about it is done later.
+    """
+
+    def wants(self, kind: ExitKind) -> bool:
+        """Whether the actor is to rest after such an end, and be started again."""
+        ...
+
+    def rested(self, cell: Cell, reason: ExitReason) -> None:
+        """The actor has ended and let go of everything; it waits to be started again, or to be ended for good."""
+        ...
+
+    def running(self, cell: Cell) -> None:
+        """The actor is running, for the first time or again."""
+        ...
+
+    def gone(self, cell: Cell, reason: ExitReason) -> None:
+        """The actor has ended for good."""
+        ...
+
+
+class Failure(Record):
+    """One failure of an actor, as it is reported.
+
+    `doing` says what it did: `on Deposit`, `while it started`.
+    """
+
+    __slots__ = (  # noqa: RUF023 - their order is that of the arguments
+        "cause",
+        "doing",
+        "message_type",
+        "handling_time",
+        "incarnation",
+        "was_running",
+    )
+
+    cause: BaseException
+    doing: str
+    message_type: str | None
+    handling_time: float
+    incarnation: int
+    was_running: bool
+
+    def __init__(
+        self,
+        cause: BaseException,
+        doing: str,
+        message_type: str | None,
+        handling_time: float,
+        incarnation: int,
+        was_running: bool,
+    ) -> None:
+        self._set(cause, doing, message_type, handling_time, incarnation, was_running)
+
+
+class Standing:
+    """Made with an actor's first failure or restart, or when it is given a keeper."""
+
+    __slots__ = (
+        "alarm",
+        "at_once",
+        "cause",
+        "comes_back",
+        "due",
+        "escalated",
+        "failure",
+        "final",
+        "group",
+        "incarnation",
+        "keeper",
+        "kept",
+        "last_failure",
+        "last_restart",
+        "log_period_began",
+        "logged",
+        "mailbox",
+        "not_logged",
+        "patience",
+        "quiet",
+        "quiet_time",
+        "reason",
+        "reported",
+        "restarts",
+        "resting",
+        "running_since",
+        "spared",
+        "streak",
+        "window",
+    )
+
+    def __init__(self) -> None:
+        self.keeper: Keeper | None = None
+        # Seconds it may take to stop, if that is not the system's `stop_timeout`; inf for as long as it likes.
+        self.patience: float | None = None
+        # What becomes of its queue in a restart, if its keeper says so.
+        self.mailbox: OnRestart | None = None
+        # Whether its next end is for good, whatever its keeper would want.
+        self.final = False
+        self.incarnation = 1
+        self.restarts = 0
+        self.last_restart: float | None = None
+        # Since when the present incarnation runs; None for the first one.
+        self.running_since: float | None = None
+        self.window: Window | None = None
+        self.streak = Streak()
+        # How long it has to run without failing, before a failure is the first in a row again.
+        self.quiet_time = 0.0
+        # Whether its ending leads to a restart, and whether it is over and the restart is waited for.
+        self.comes_back = False
+        self.resting = False
+        self.escalated = False
+        # Whether its parent was resumed when it had escalated: what it escalates next may be the same again.
+        self.spared = False
+        # Why it is being restarted, whether that is because somebody asked for it, and when it is due.
+        self.cause: BaseException | None = None
+        self.reason: ExitReason | None = None
+        self.at_once = False
+        self.due: float | None = None
+        self.alarm: Any = None
+        # Those it is restarted with.
+        self.group: Any = None
+        # What its last incarnation wanted to be kept: its snapshot, and its receive timeout.
+        self.kept: Any = None
+        self.quiet: Any = None
+        # The last failure, until the actor runs again, and whether it has been reported; and what it was, in words.
+        self.failure: Failure | None = None
+        self.last_failure: str | None = None
+        self.reported = True
+        self.log_period_began: float | None = None
+        self.logged = 0
+        self.not_logged = 0
+
+    def failures_in_a_row(self, now: float) -> int:
+        """How often it failed without having run for long enough in between."""
+        since = self.running_since
+        if (
+            since is not None
+            and not self.resting
+            and elapsed(since, now) >= max(self.quiet_time, self.streak.last_delay)
+        ):
+            return 0
+        return self.streak.attempt
+
+
+def standing_of(body: Body) -> Standing:
+    """How the actor stands; made on first use."""
+    more = body.extra()
+    if more.standing is None:
+        more.standing = Standing()
+    standing: Standing = more.standing
+    return standing
+
+
+def incarnation_of(body: Body) -> int:
+    """How many times the actor has been made; while it rests between two, the number of the next."""
+    standing = None if body.more is None else body.more.standing
+    return 1 if standing is None else standing.incarnation + (1 if standing.resting else 0)

@@ -1,0 +1,45 @@
+"""The systems of this process, by their tokens: where pickled refs find their way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from greenroom.errors import RefGone
+
+if TYPE_CHECKING:
+    from greenroom.actor.records.ports import SystemPort
+
+__all__ = ["enrol", "find_elsewhere", "resolve", "systems"]
+
+_systems: WeakValueDictionary[str, Any] = WeakValueDictionary()
+_elsewhere: list[Callable[[str, int, str], Any]] = []
+"""Who makes refs to actors of other processes. Written before anything is unpickled."""
+
+
+def enrol(system: SystemPort) -> None:
+    """Let refs of `system` be unpickled in this process."""
+    _systems[system.token] = system
+
+
+def systems() -> list[Any]:
+    """Those that are still there."""
+    return list(_systems.values())
+
+
+def find_elsewhere(finder: Callable[[str, int, str], Any]) -> None:
+    """Have `finder` make refs to actors of systems that are not in this process; it may return None."""
+    _elsewhere.append(finder)
+
+
+def resolve(token: str, cell_id: int, path: str) -> Any:
+    """The ref that was pickled."""
+    system = _systems.get(token)
+    if system is not None:
+        ref = system.ref_of_id(cell_id, path)
+    else:
+        ref = next((found for finder in _elsewhere if (found := finder(token, cell_id, path)) is not None), None)
+    if ref is None:
+        raise RefGone(token.partition("@")[0], path)
+    return ref

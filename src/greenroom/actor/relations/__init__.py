@@ -1,0 +1,1 @@
+"""Who is told when an actor ends: watches, monitors and links."""

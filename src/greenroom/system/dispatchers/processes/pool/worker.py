@@ -1,0 +1,283 @@
+"""One worker process, as its home sees it.
+
+**Its beginning.** A fresh interpreter, not a fork: no lock, thread or connection of ours is in it by accident. It gets
+one end of a socket pair, which nobody else can open, and by its standard input the secret of the connection.
+
+**Its end.** It ends when its standard input does, and so with us, whatever becomes of us. We learn of its end by the
+connection: what it sent before that is read first. A thread waits for the process, so that none is left over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from greenroom.clock import ManualClock
+from greenroom.errors import FrameTooLarge, WorkerLost, in_words
+from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER
+from greenroom.system.dispatchers.processes.pool.executor import ProcessPlace
+from greenroom.system.dispatchers.processes.pool.service import Service
+from greenroom.wire.codec import Codec
+from greenroom.wire.failures import Failure
+from greenroom.wire.streams import Stream
+from greenroom.wire.transport import Connection, Side
+
+if TYPE_CHECKING:
+    from greenroom.system.dispatchers.processes.pool.pool import Workers
+
+__all__ = ["Worker"]
+
+_log = logging.getLogger("greenroom")
+
+_PROGRAM = (
+    "import json, sys\n"
+    "config = json.loads(sys.stdin.buffer.readline())\n"
+    "sys.path[:] = config['path']\n"
+    "from greenroom.system.dispatchers.processes.worker.main import main\n"
+    "main(config)\n"
+)
+"""What the interpreter of a worker runs. Where modules are found it must know before it can import any."""
+_GRACE = 2.0
+"""Seconds that a worker has to end when it is told to."""
+_PATIENCE_AT_START = 60.0
+"""Seconds that it has to start: a machine may have a lot to do."""
+_PATIENCE = 0.25
+"""Seconds to wait for how a process ended, when its connection has."""
+
+
+class Worker:
+    """A process that runs the code of some actors. Belongs to the loop's own thread, but for what `thread` does."""
+
+    def __init__(self, workers: Workers, number: int) -> None:
+        self._workers = workers
+        self._loop = workers.system._loop
+        self.name = f"{workers.system.name} {workers.dispatcher} {number}"
+        self.guests: dict[int, ProcessPlace] = {}
+        self._codec = Codec()
+        self._connection: Any = None
+        # What was said before the connection was there.
+        self._early: list[tuple[int, list[Any]]] = []
+        self._service = Service(self, workers.system)
+        # Why it was killed, if that was our doing.
+        self._why = ""
+        self._is_over = False
+        # Written by `thread`: the process, and how it ended, or why it never began.
+        self._process: subprocess.Popen[bytes] | None = None
+        self._code: int | None = None
+        self._cause: BaseException | None = None
+        # Set when the process is to end, under _lock: by then it may not have begun.
+        self._lock = threading.Lock()
+        self._is_unwanted = False
+        self.thread = threading.Thread(target=self._attend, name=f"{self.name} (waits)", daemon=True)
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process, once there is one."""
+        process = self._process
+        return None if process is None or self._code is not None else process.pid
+
+    # -- its beginning
+
+    def start(self) -> None:
+        """Have the process started, and go on."""
+        try:
+            ours, self._theirs = socket.socketpair()
+        except OSError as exc:
+            raise WorkerLost(f"the worker process {self.name!r} cannot be started: {in_words(exc)}") from exc
+        secret = secrets.token_bytes(32)
+        loop = self._loop
+        self._config = {
+            "fd": self._theirs.fileno(),
+            "secret": secret.hex(),
+            "path": [str(entry) for entry in sys.path],
+            "name": self.name,
+            "system": self._workers.system.name,
+            "limit": self._workers.limit,
+            "manual": isinstance(loop.clock, ManualClock),
+            "log": logging.getLogger().getEffectiveLevel(),
+        }
+        hears = (self._opened, self._take, self._lost)
+        connection = Connection(Side.LISTENING, secret, *hears, self._workers.limit, _PATIENCE_AT_START)
+        aio: asyncio.AbstractEventLoop = loop.visits.stepper.aio
+        stream = Stream(aio, ours, connection)
+        self._stream = stream
+        stream.begin()
+        self.thread.start()
+
+    def _attend(self) -> None:
+        """See the process through, from its beginning to its end. A thread of its own."""
+        # What is blocked here is blocked in the process from its first moment: Ctrl-C is ours to hear.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with self._lock:
+                if self._is_unwanted:
+                    return
+                self._process = subprocess.Popen(
+                    [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", _PROGRAM],  # type: ignore[attr-defined]
+                    stdin=subprocess.PIPE,
+                    pass_fds=(self._theirs.fileno(),),
+                )
+        except Exception as exc:
+            self._cause = exc
+            return
+        finally:
+            self._theirs.close()
+        process = self._process
+        stdin: Any = process.stdin
+        with suppress(OSError):  # it has ended already
+            stdin.write(json.dumps(self._config).encode() + b"\n")
+            stdin.flush()
+        self._code = process.wait()
+        with suppress(OSError):
+            stdin.close()
+
+    def _opened(self, connection: Connection) -> None:
+        self._connection = connection
+        early, self._early = self._early, []
+        for kind, parts in early:
+            connection.send(kind, parts)
+
+    # -- what is said to it
+
+    def tell(self, head: tuple[Any, ...], value: list[Any] | None = None, lenient: bool = False) -> int:
+        """Send it something, and go on; how many bytes that were. What cannot be sent is refused here."""
+        parts = self._codec.encode([head])
+        if value is not None:
+            parts += self._codec.encode_leniently(value) if lenient else self._codec.encode(value)
+        size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
+        if size > self._workers.limit:
+            raise FrameTooLarge(size, self._workers.limit)
+        if self._connection is not None:
+            self._connection.send(ORDER, parts)
+        else:
+            self._early.append((ORDER, parts))
+        return size
+
+    def answer(self, number: int, ok: bool, value: Any) -> None:
+        """Answer what it has asked for."""
+        if self._is_over:
+            return
+        try:
+            self.tell(("answer", number, ok), [value], lenient=True)
+        except Exception as exc:
+            self.tell(("answer", number, False), [Failure.of(exc)])
+
+    def see_off(self, place: ProcessPlace) -> None:
+        """An actor is its guest no longer."""
+        if self.guests.pop(place.number, None) is not None and not self._is_over:
+            self.tell(("leave", place.number))
+
+    # -- what it says
+
+    def _take(self, kind: int, parts: list[Any]) -> None:
+        if kind != MAIL:
+            return
+        try:
+            for entry in self._codec.decode(parts):
+                self._hear(entry)
+        except Exception as exc:
+            _log.exception("%s: what it says cannot be understood", self.name)
+            self.kill(f"what it said could not be understood: {in_words(exc)}")
+
+    def _hear(self, entry: tuple[Any, ...]) -> None:
+        word, *rest = entry
+        if word in _ABOUT_GUESTS:
+            number, *what = rest
+            place = self.guests.get(number)
+            if place is not None:
+                _ABOUT_GUESTS[word](place, *what)
+        elif word == "hello":
+            self._codec.peer_knows(rest[0])
+        else:
+            self._service.do(word, rest)
+
+    # -- its end
+
+    def close(self) -> threading.Thread:
+        """Let it end: it does when its connection has. One that does not is killed, by the thread that is returned."""
+        self._is_over = True
+        with self._lock:
+            self._is_unwanted = True
+        self._service.close()
+        self._stream.abort()
+        closer = threading.Thread(target=self._see_out, name=f"{self.name} (ends)", daemon=True)
+        closer.start()
+        return closer
+
+    def _see_out(self) -> None:
+        self.thread.join(_GRACE)
+        self._kill()
+        self.thread.join()
+
+    def kill(self, why: str) -> None:
+        """End it at once, because of something: its guests fail."""
+        if not self._is_over:
+            self._why = why
+            self._stream.abort()
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is not None and self._code is None:
+            with suppress(OSError):
+                process.kill()
+
+    def _lost(self, error: BaseException | None) -> None:
+        """The connection has ended, and with it, for us, the process."""
+        if self._is_over:
+            return
+        self._is_over = True
+        with self._lock:
+            self._is_unwanted = True
+        self._kill()
+        self.thread.join(_PATIENCE)
+        self._workers.lost(self)
+        self._service.close()
+        if isinstance(error, OSError):
+            error = None  # so it reads when the other end dies with something unread
+        lost = WorkerLost(self._describe(error))
+        lost.__cause__ = self._cause or error
+        guests, self.guests = self.guests, {}
+        if guests:
+            names = [place.cell.name() for place in guests.values()]
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            _log.warning("%s; it ran %s%s", lost, ", ".join(names[:5]), more)
+        for place in guests.values():
+            place.lost(lost.again())
+
+    def _describe(self, error: BaseException | None) -> str:
+        name = f"the worker process {self.name!r}"
+        if self._why:
+            return f"{name} was ended: {self._why}"
+        if self._cause is not None:
+            return f"{name} cannot be started: {in_words(self._cause)}"
+        how = "has ended" if error is None else f"is out of reach ({in_words(error)})"
+        if self._code is not None and self._code < 0:
+            how = f"was killed by {signal.Signals(-self._code).name}"
+        elif self._code:
+            how = f"ended with code {self._code}"
+        when = "" if self._connection is not None else " before it was ready: its standard error says why"
+        return f"{name} {how}{when}"
+
+
+_ABOUT_GUESTS: dict[str, Callable[..., None]] = {
+    "progress": ProcessPlace.progressed,
+    "reply": ProcessPlace.answered,
+    "called": ProcessPlace.called,
+    "unreadable": ProcessPlace.unreadable,
+    "cancelled": ProcessPlace.heard,
+    "stop": ProcessPlace.stop_actor,
+    "unstash": ProcessPlace.unstash,
+    "supervise": ProcessPlace.supervise,
+    "awaits": ProcessPlace.awaits,
+    "gives up": ProcessPlace.gives_up,
+}

@@ -1,0 +1,288 @@
+"""What guests see of the rest: their context, refs to others, and their system. What must be done at home is, there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from greenroom._core.itemkinds import MESSAGE
+from greenroom.actor.api.context import Context
+from greenroom.actor.messaging.ref import ActorRef
+from greenroom.actor.messaging.stash import Stash
+from greenroom.errors import NoMessage, StashFull
+from greenroom.lanes import Lane, as_lane
+
+if TYPE_CHECKING:
+    from greenroom.actor.messaging.signals import MonitorRef
+    from greenroom.actor.records.states import State
+    from greenroom.exits import ExitReason
+    from greenroom.system.dispatchers.processes.worker.actor import Guest
+    from greenroom.system.dispatchers.processes.worker.host import Guesthouse
+
+__all__ = ["GuestContext", "RefElsewhere", "SystemElsewhere"]
+
+
+class RefElsewhere(ActorRef[Any, Any]):
+    """A ref to an actor of another process: what it knows it asks for, and what it does is done there."""
+
+    __slots__ = ()
+
+    def _ask_home(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
+        house: Guesthouse = self._cell.loop.host
+        return house.link.request(house.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
+
+    def _await_home(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
+        house: Guesthouse = self._cell.loop.host
+        return house.link.begin(house.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
+
+    @property
+    def state(self) -> State:
+        """Where it stands in its life, a moment ago."""
+        state: State = self._ask_home("state")
+        return state
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended yet."""
+        return bool(self._ask_home("is_alive"))
+
+    @property
+    def history(self) -> tuple[State, ...]:
+        """The states it went through, if the system's config has `history=True`."""
+        history: tuple[State, ...] = self._ask_home("history")
+        return history
+
+    def stop(self, *, after_queued: bool = False) -> None:
+        """Have it stop after the message in hand."""
+        self._ask_home("stop", after_queued=after_queued)
+
+    def kill(self) -> None:
+        """Have it end without `pre_stop`."""
+        self._ask_home("kill")
+
+    def fail(self, cause: BaseException) -> None:
+        """Have it fail with `cause` after the message in hand."""
+        self._ask_home("fail", cause)
+
+    def restart(self, cause: BaseException | None = None) -> None:
+        """Have it made afresh after the message in hand."""
+        self._ask_home("restart", cause)
+
+    async def send(self, message: Any, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
+        """Like `tell`, but wait for room, in order of arrival."""
+        speaker = self._cell.runq.speaker
+        await self._await_home("send", message, speaker, int(as_lane(lane)), timeout)
+
+    async def started(self) -> None:
+        """Return when it is running; raise what prevented that."""
+        await self._await_home("started")
+
+    async def terminated(self) -> ExitReason:
+        """Return how it ended for good, when it has."""
+        reason: ExitReason = await self._await_home("terminated")
+        return reason
+
+    async def inspect(self, *items: str) -> Mapping[str, Any]:
+        """What the actor's `inspect` says of itself."""
+        seen: Mapping[str, Any] = await self._await_home("inspect", *items)
+        return seen
+
+
+class SystemElsewhere:
+    """The system of a guest: what of it can be used from another process."""
+
+    def __init__(self, name: str, house: Guesthouse) -> None:
+        self.name = name
+        self._house = house
+
+    def __repr__(self) -> str:
+        return f"<ActorSystem {self.name}, in another process>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_SYSTEM:
+            return lambda *args, **kwargs: self._request(name, *args, **kwargs)
+        if name in ("phase", "token"):
+            return self._request(name)
+        known = ", ".join(("name", "phase", "shutdown", *sorted(_OF_SYSTEM)))
+        raise AttributeError(f"{name} of a system cannot be used from another process; there are: {known}")
+
+    async def shutdown(self, timeout: float = 30.0) -> None:
+        """Ask for the shutdown, and go on: it waits for the handler that asks for it."""
+        self._request("shutdown", timeout)
+
+    def _request(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        return self._house.link.request(self._house.number_in_hand(), f"system.{name}", *args, **kwargs)
+
+
+_OF_SYSTEM = frozenset(("spawn", "actor", "actors", "ledger", "tree", "snapshot", "stop", "fail"))
+
+
+class TimerElsewhere:
+    """A timer that is kept at home."""
+
+    __slots__ = ("_context", "_number")
+
+    def __init__(self, context: GuestContext, number: int) -> None:
+        self._context = context
+        self._number = number
+
+    def cancel(self) -> bool:
+        """End it; False when it has ended already."""
+        return bool(self._context.request("timers.handle_cancel", self._number))
+
+    @property
+    def active(self) -> bool:
+        """Whether a tick is still to come."""
+        return bool(self._context.request("timers.handle_active", self._number))
+
+
+class TimersElsewhere:
+    """Timers by key, which are kept at home."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: GuestContext) -> None:
+        self._context = context
+
+    def start(self, key: Hashable, delay: float, message: object, **options: Any) -> TimerElsewhere:
+        """Send `message` to the actor itself (or to `target`) after `delay`, and then every `every` seconds."""
+        return TimerElsewhere(self._context, self._context.request("timers.start", key, delay, message, **options))
+
+    def cancel(self, key: Hashable) -> bool:
+        """End the timer of this key; False when there is none that is active."""
+        return bool(self._context.request("timers.cancel", key))
+
+    def cancel_all(self) -> None:
+        """End every timer that has a key."""
+        self._context.request("timers.cancel_all")
+
+    def is_active(self, key: Hashable) -> bool:
+        """Whether a tick of this key's timer is still to come."""
+        return bool(self._context.request("timers.is_active", key))
+
+    @property
+    def active(self) -> list[Hashable]:
+        """The keys whose timers are active."""
+        keys: list[Hashable] = self._context.request("timers.active")
+        return keys
+
+
+class GuestStash(Stash):
+    """What a guest has put aside: the messages are at home, here they are only counted."""
+
+    __slots__ = ("_guest",)
+
+    def __init__(self, guest: Guest) -> None:
+        super().__init__(guest.cell)
+        self._guest = guest
+
+    def __len__(self) -> int:
+        return self._guest.stashed
+
+    @property
+    def full(self) -> bool:
+        """Whether another message would be refused."""
+        return self._guest.stashed >= self.capacity
+
+    def put(self, what: str = "put()") -> None:
+        """Put the message in hand aside."""
+        cell = self._guest.cell
+        hand = cell.body.hand()
+        if hand is None or hand.kind != MESSAGE:
+            raise NoMessage(cell.shown(), what)
+        if self.full:
+            raise StashFull(cell.ref, self.capacity)
+        self._guest.put_aside()
+        hand.stash()
+
+    def unstash_all(self) -> int:
+        """Queue everything that was put aside, in its order, ahead of what is queued; how many messages that were."""
+        return self._guest.unstash_all()
+
+
+def _at_home(name: str) -> Callable[..., Any]:
+    """A method of a context that is carried out at home."""
+    original: Any = getattr(Context, name)
+
+    def done_at_home(self: GuestContext, /, *args: Any, **kwargs: Any) -> Any:
+        return self.request(f"ctx.{name}", *args, **kwargs)
+
+    done_at_home.__name__ = name
+    done_at_home.__doc__ = original.__doc__
+    return done_at_home
+
+
+class GuestContext(Context):
+    """What an actor can find out and do, from another process than its system's."""
+
+    __slots__ = ()
+
+    def request(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Have home do something for this actor."""
+        guest: Guest = self.extra().place
+        house: Guesthouse = self.cell.loop.host
+        return house.link.request(guest.number, what, *args, **kwargs)
+
+    @property
+    def children(self) -> list[ActorRef[Any, Any]]:
+        """The refs of its children, eldest first."""
+        found: list[ActorRef[Any, Any]] = self.request("ctx.children")
+        return found
+
+    def now(self) -> float:
+        """The time, by the system's clock."""
+        house: Guesthouse = self.cell.loop.host
+        return float(self.request("system.now")) if house.is_manual else super().now()
+
+    def stop(self, child: ActorRef[Any, Any] | None = None) -> None:
+        """Stop a child, or (without one) the actor itself, after the message in hand."""
+        guest: Guest = self.extra().place
+        if child is None:
+            guest.stop()
+        else:
+            self.request("ctx.stop", child)
+
+    if not TYPE_CHECKING:
+        spawn = _at_home("spawn")
+        watch = _at_home("watch")
+        unwatch = _at_home("unwatch")
+        demonitor = _at_home("demonitor")
+        link = _at_home("link")
+        unlink = _at_home("unlink")
+        set_receive_timeout = _at_home("set_receive_timeout")
+
+    def monitor(self, ref: ActorRef[Any, Any]) -> MonitorRef:
+        """Get the message `Down(mref, ref, reason)` when `ref` has ended; every monitor gets its own."""
+        mref: MonitorRef = self.request("ctx.monitor", ref)
+        return mref
+
+    @property
+    def trap_exit(self) -> bool:
+        """Whether the end of a linked actor comes as the message `Exit(ref, reason)`, instead of failing this one."""
+        return bool(self.request("ctx.trap_exit"))
+
+    @trap_exit.setter
+    def trap_exit(self, traps: bool) -> None:
+        self.request("ctx.set_trap_exit", traps)
+
+    def send_after(self, delay: float, target: ActorRef[Any, Any], message: object) -> Any:
+        """Send `message` to `target` after `delay` seconds, unless this actor ends before."""
+        return TimerElsewhere(self, self.request("ctx.send_after", delay, target, message))
+
+    def send_every(
+        self, interval: float, target: ActorRef[Any, Any], message: object, *, fixed_rate: bool = False
+    ) -> Any:
+        """Send `message` to `target` every `interval` seconds: after the last was handled, or at a fixed rate."""
+        number = self.request("ctx.send_every", interval, target, message, fixed_rate=fixed_rate)
+        return TimerElsewhere(self, number)
+
+    @property
+    def timers(self) -> Any:
+        """Timers by key."""
+        more = self.extra()
+        if more.keyed is None:
+            more.keyed = TimersElsewhere(self)
+        return more.keyed
+
+    def _new_stash(self) -> Stash:
+        return GuestStash(self.extra().place)
