@@ -20,7 +20,7 @@ __all__ = ["Event", "Gate", "idle_elsewhere", "turns"]
 async def idle_elsewhere() -> None:
     """Return when no other thread has anything to do for a system, unless it waits for something."""
     for system in systems():
-        if system._loop.elsewhere and not system._loop.ticking:
+        if system._loop.handoffs and not system._loop.ticking:
             await system._poller.idle()
 
 
@@ -96,7 +96,7 @@ def _wake(future: asyncio.Future[None]) -> None:
         # Whoever waited there has something to do again, which nobody else can know.
         for system in systems():
             if get_ident() == system._loop.runq.thread:
-                for work in list(system._loop.elsewhere):
+                for work in list(system._loop.handoffs):
                     work.touch()
         with suppress(RuntimeError):  # it is closed: the thread has ended, and nobody waits there
             aio.call_soon_threadsafe(wake)

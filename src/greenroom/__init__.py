@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 from greenroom._core.build import COMPILED
 from greenroom._core.timing.timers import Timer
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.messaging.ask import Reply
-from greenroom.actor.api.behaviors import Behavior, Behaviors
+from greenroom.actor.api.behavior import Behavior
+from greenroom.actor.api.behaviors import Behaviors
 from greenroom.actor.api.context import Context
-from greenroom.actor.messaging.deadletters import DeadLetter, DeadLetters
-from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.api.handles import handles
 from greenroom.actor.api.props import Props, props
+from greenroom.actor.messaging.ask import Reply
+from greenroom.actor.messaging.deadletters import DeadLetter, DeadLetters
+from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.messaging.ref import ActorRef, Asked, Request
 from greenroom.actor.messaging.signals import (
     ChildTerminated,

@@ -21,12 +21,12 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError
 from typing import Any
 
-__all__ = ["Record"]
+__all__ = ["Frozen"]
 
 _put = object.__setattr__
 
 
-class Record:
+class Frozen:
     """Its fields are its slots, in their order; a subclass has an `__init__` that takes them in that order."""
 
     __slots__: tuple[str, ...] = ()

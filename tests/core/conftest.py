@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from greenroom._core.behavior import BehaviorBase
+from greenroom._core.limits import Limits
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.accounting import count_loop
 from greenroom._core.scheduler.host import Host
-from greenroom._core.limits import Limits
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
-from greenroom._core.behavior import Verdict
 from greenroom.clock import Clock, ManualClock
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.ledger import Ledger
@@ -62,7 +62,7 @@ class Script(Host):
         self.dropped_messages: list[object] = []
         self.waiting: dict[Cell, asyncio.Future[object]] = {}
 
-    def verdict(self, cell: Cell, verdict: Verdict) -> None:
+    def verdict(self, cell: Cell, verdict: BehaviorBase) -> None:
         assert isinstance(verdict, Returned)
         if cell in self.waiting:
             self.waiting.pop(cell).set_result(verdict.value)

@@ -1,11 +1,11 @@
 """Hosts that write down what they are told."""
 
+from greenroom._core.behavior import BehaviorBase
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.host import Host
-from greenroom._core.behavior import Verdict
 
 
-class Returned(Verdict):
+class Returned(BehaviorBase):
     """What a handler returns for the script to write down."""
 
     def __init__(self, value: object) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from greenroom._core.behavior import BehaviorBase
 from greenroom._core.mailbox.cell import Cell
+from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.accounting import count_cell, count_loop
 from greenroom._core.scheduler.loop import Loop
-from greenroom._core.receipt import Slip
-from greenroom._core.behavior import Verdict
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig
@@ -59,7 +59,7 @@ def test_inside_a_handler_the_sender_is_the_actor_in_hand_unless_named(
 
 
 def test_a_slip_stands_in_the_senders_place_and_learns_the_result(loop: Loop, host: Recorder) -> None:
-    class Reply(Slip):
+    class Reply(Receipt):
         def settle(self, result: object) -> None:
             learned.append(result)
 
@@ -85,7 +85,7 @@ def test_a_slip_stands_in_the_senders_place_and_learns_the_result(loop: Loop, ho
 
 
 def test_a_withdrawn_slip_keeps_its_message_from_the_handler(loop: Loop, heard: list[Any]) -> None:
-    class Fickle(Slip):
+    class Fickle(Receipt):
         wanted = True
 
         def live(self) -> bool:
@@ -150,7 +150,7 @@ def test_orders_are_looked_for_between_every_two_messages(loop: Loop, heard: lis
 
 
 def test_an_order_is_not_a_message_of_the_ledger_and_its_result_is_nobodys(loop: Loop, host: Recorder) -> None:
-    verdict = Verdict()
+    verdict = BehaviorBase()
     cell = loop.spawn(lambda _, message: verdict)
     cell.order(lambda cell: "a result")
     cell.notify("notice")

@@ -10,12 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from greenroom._core.limits import Limits
 from greenroom._core.mailbox.cell import Cell
+from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.accounting import count_cell, count_loop
 from greenroom._core.scheduler.host import Host
-from greenroom._core.limits import Limits
 from greenroom._core.scheduler.loop import Loop
-from greenroom._core.receipt import Slip
 from greenroom._core.timing.timers import Timer
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
@@ -72,7 +72,7 @@ def test_a_message_already_handled_is_no_longer_in_hand_when_the_next_is_withdra
     loop = Loop(None, ManualClock())
     seen: list[Ledger] = []
 
-    class Withdrawn(Slip):
+    class Withdrawn(Receipt):
         def live(self) -> bool:
             return False
 
@@ -90,7 +90,7 @@ def pause() -> Generator[None, None, None]:
     yield
 
 
-class Reply(Slip):
+class Reply(Receipt):
     """A slip that can be withdrawn, and counts how often it learned of an end."""
 
     def __init__(self) -> None:

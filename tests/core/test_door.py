@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greenroom._core.flags import AWAY, GUARDED
+from greenroom._core.flags import INTERCEPTED, OFFLOADED
 from greenroom._core.mailbox.cell import Cell
+from greenroom._core.observerhooks import ObserverHooks
+from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.accounting import count_cell, count_loop
-from greenroom._core.observerhooks import Hooks
 from greenroom._core.scheduler.host import Host
 from greenroom._core.scheduler.loop import Loop
-from greenroom._core.receipt import Slip
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
@@ -56,7 +56,7 @@ class House:
 
     def __init__(self, overflow: Overflow, capacity: int = 3, priority: Callable[[Any], Any] | None = None) -> None:
         self.told = Told()
-        hooks = Hooks()
+        hooks = ObserverHooks()
         hooks.add(self.told.observer())
         self.loop = Loop(None, ManualClock(), self.told, hooks)
         self.handled: list[Any] = []
@@ -185,7 +185,7 @@ def test_a_handled_notice_leaves_the_bound_where_it_was(policy: Overflow) -> Non
 def test_a_slip_learns_of_its_messages_end_exactly_once(policy: Overflow, lane: Lane) -> None:
     learned: list[tuple[object, str]] = []
 
-    class Reply(Slip):
+    class Reply(Receipt):
         def __init__(self, name: object) -> None:
             self.name = name
 
@@ -372,7 +372,7 @@ def test_a_guarded_mailbox_has_each_message_looked_at_first() -> None:
     guard, handled = Guard(), list[object]()
     loop = Loop(host=guard)
     cell = loop.spawn(lambda _, message: handled.append(message))
-    cell.alert |= GUARDED
+    cell.flags |= INTERCEPTED
     cell.limit = 0
     for message in ("let in", 5, "elsewhere"):
         cell.tell(message)
@@ -392,7 +392,7 @@ def test_what_comes_from_another_thread_is_looked_at_there() -> None:
     guard, handled = Guard(), list[object]()
     loop = Loop(host=guard)
     cell = loop.spawn(lambda _, message: handled.append(message))
-    cell.alert |= GUARDED
+    cell.flags |= INTERCEPTED
     cell.limit = 0
     refused: list[BaseException] = []
 
@@ -414,7 +414,7 @@ def test_numbers_need_no_look_where_the_mailbox_is_another_processes() -> None:
     guard = Guard()
     loop = Loop(host=guard)
     cell = loop.spawn(None, None, MailboxConfig(capacity=3))
-    cell.alert |= GUARDED | AWAY
+    cell.flags |= INTERCEPTED | OFFLOADED
     cell.limit = 0
     for message in (1, 2.5, None):
         cell.tell(message)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from greenroom._core.limits import Limits
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.host import Host
-from greenroom._core.limits import Limits
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.lanes import Lane

@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from greenroom._core.fastrlock import Gate
+from greenroom._core.fastrlock import FastRLock
 
 
 def test_its_holder_may_go_in_again_and_leaves_as_often() -> None:
-    gate, inside = Gate(), threading.Event()
+    gate, inside = FastRLock(), threading.Event()
 
     def follow() -> None:
         with gate:
@@ -24,7 +24,7 @@ def test_its_holder_may_go_in_again_and_leaves_as_often() -> None:
 
 
 def test_it_is_left_when_what_happens_inside_raises() -> None:
-    gate, inside = Gate(), threading.Event()
+    gate, inside = FastRLock(), threading.Event()
 
     def follow() -> None:
         with gate:
@@ -39,7 +39,7 @@ def test_it_is_left_when_what_happens_inside_raises() -> None:
 
 
 def test_eight_threads_never_stand_inside_together() -> None:
-    gate, visits, crowds = Gate(), [0], list[int]()
+    gate, visits, crowds = FastRLock(), [0], list[int]()
     inside = [0]
 
     def visit() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.observerhooks import EVENTS, Hooks
 from greenroom._core.limits import Limits
+from greenroom._core.observerhooks import EVENTS, ObserverHooks
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
@@ -57,13 +57,13 @@ class One:
         setattr(self, event, act)
 
 
-def emitter(hooks: Hooks, event: str) -> Any:
+def emitter(hooks: ObserverHooks, event: str) -> Any:
     return getattr(hooks, event)
 
 
 @EVERY_EVENT
 def test_an_event_nobody_asked_for_is_none(event: str) -> None:  # J16
-    hooks = Hooks()
+    hooks = ObserverHooks()
     assert emitter(hooks, event) is None
     hooks.add(One("escalated", lambda *details: None))
     assert (emitter(hooks, event) is None) == (event != "escalated")
@@ -71,7 +71,7 @@ def test_an_event_nobody_asked_for_is_none(event: str) -> None:  # J16
 
 @EVERY_EVENT
 def test_an_observer_is_told_with_the_details_of_the_event(event: str) -> None:
-    hooks, observer = Hooks(), Everything()
+    hooks, observer = ObserverHooks(), Everything()
     hooks.add(observer)
     details = tuple(f"a {name}" for name in EVENTS[event])
     emitter(hooks, event)(*details)
@@ -80,7 +80,7 @@ def test_an_observer_is_told_with_the_details_of_the_event(event: str) -> None:
 
 @EVERY_EVENT
 def test_an_observer_that_left_is_told_nothing_and_the_event_costs_nothing_again(event: str) -> None:
-    hooks, observer = Hooks(), Everything()
+    hooks, observer = ObserverHooks(), Everything()
     hooks.add(observer)
     hooks.remove(observer)
     hooks.remove(observer)
@@ -90,7 +90,7 @@ def test_an_observer_that_left_is_told_nothing_and_the_event_costs_nothing_again
 
 
 def test_observers_are_told_in_the_order_they_came() -> None:
-    hooks = Hooks()
+    hooks = ObserverHooks()
     told: list[str] = []
     for name in "abc":
         hooks.add(One("escalated", lambda ref, cause, name=name: told.append(name)))
@@ -99,7 +99,7 @@ def test_observers_are_told_in_the_order_they_came() -> None:
 
 
 def test_an_observer_added_twice_is_told_once() -> None:
-    hooks, observer = Hooks(), Everything()
+    hooks, observer = ObserverHooks(), Everything()
     hooks.add(observer)
     hooks.add(observer)
     emitter(hooks, "actor_started")("ref")
@@ -113,7 +113,7 @@ def test_observers_that_are_equal_are_still_two() -> None:
 
         __hash__ = None  # type: ignore[assignment]
 
-    hooks, left, right = Hooks(), Equal(), Equal()
+    hooks, left, right = ObserverHooks(), Equal(), Equal()
     hooks.add(left)
     hooks.add(right)
     emitter(hooks, "actor_started")("ref")
@@ -129,7 +129,7 @@ def test_an_observer_that_raises_is_logged_and_taken_off_and_the_others_go_on(
     def burst(*details: object) -> None:
         raise ValueError("observer's own fault")
 
-    hooks, good = Hooks(), Everything()
+    hooks, good = ObserverHooks(), Everything()
     hooks.add(One(event, burst))
     hooks.add(good)
     with caplog.at_level(logging.ERROR, "greenroom"):
@@ -146,7 +146,7 @@ def test_a_lone_observer_that_raises_leaves_the_event_as_cheap_as_before(caplog:
         def escalated(self, ref: object, cause: object) -> None:
             raise ValueError
 
-    hooks, fragile = Hooks(), Fragile()
+    hooks, fragile = ObserverHooks(), Fragile()
     hooks.add(fragile)
     emitter(hooks, "escalated")("ref", "cause")
     assert [event for event in EVENTS if emitter(hooks, event) is not None] == []
@@ -155,7 +155,7 @@ def test_a_lone_observer_that_raises_leaves_the_event_as_cheap_as_before(caplog:
 
 
 def test_an_observer_may_leave_while_it_is_told() -> None:
-    hooks = Hooks()
+    hooks = ObserverHooks()
     told: list[str] = []
 
     def leave(ref: object, cause: object) -> None:
@@ -171,7 +171,7 @@ def test_an_observer_may_leave_while_it_is_told() -> None:
 
 
 def test_an_observer_that_was_removed_is_told_nothing_more_not_even_of_this_event() -> None:
-    hooks = Hooks()
+    hooks = ObserverHooks()
     told: list[str] = []
     second = One("escalated", lambda ref, cause: told.append("second"))
     hooks.add(One("escalated", lambda ref, cause: hooks.remove(second)))
@@ -181,7 +181,7 @@ def test_an_observer_that_was_removed_is_told_nothing_more_not_even_of_this_even
 
 
 def test_an_observer_may_add_another_while_it_is_told() -> None:
-    hooks, late = Hooks(), Everything()
+    hooks, late = ObserverHooks(), Everything()
     hooks.add(One("escalated", lambda ref, cause: hooks.add(late)))
     emitter(hooks, "escalated")("ref", "cause")
     emitter(hooks, "escalated")("ref", "again")
@@ -193,7 +193,7 @@ def test_what_is_no_function_is_no_hook() -> None:
     class Counter(Everything):
         escalated = 0  # type: ignore[assignment]
 
-    hooks, counter, other = Hooks(), Counter(), Everything()
+    hooks, counter, other = ObserverHooks(), Counter(), Everything()
     hooks.add(counter)
     assert emitter(hooks, "escalated") is None
     hooks.add(other)
@@ -205,7 +205,7 @@ def test_what_is_no_function_is_no_hook() -> None:
 
 @pytest.mark.parametrize("observer", [object(), None, 5, One("dead_leter", print)])
 def test_an_observer_without_any_hook_is_refused_with_their_names(observer: object) -> None:
-    hooks = Hooks()
+    hooks = ObserverHooks()
     with pytest.raises(TypeError, match="dead_letter"):
         hooks.add(observer)
     assert [event for event in EVENTS if emitter(hooks, event) is not None] == []
@@ -213,7 +213,7 @@ def test_an_observer_without_any_hook_is_refused_with_their_names(observer: obje
 
 @EVERY_EVENT
 def test_a_hook_that_cannot_take_the_details_is_refused_and_told_what_it_must_accept(event: str) -> None:
-    hooks = Hooks()
+    hooks = ObserverHooks()
     with pytest.raises(TypeError, match=", ".join(EVENTS[event])):
         hooks.add(One(event, lambda: None))
     with pytest.raises(TypeError, match=event):
@@ -224,14 +224,14 @@ def test_a_hook_that_cannot_take_the_details_is_refused_and_told_what_it_must_ac
 @EVERY_EVENT
 def test_a_hook_may_name_its_parameters_as_it_likes(event: str) -> None:
     told: list[tuple[object, ...]] = []
-    hooks = Hooks()
+    hooks = ObserverHooks()
     hooks.add(One(event, lambda *anything, extra=None: told.append(anything)))
     emitter(hooks, event)(*EVENTS[event])
     assert told == [EVENTS[event]]
 
 
 def observed(**settings: Any) -> tuple[Any, Everything]:
-    observer, hooks = Everything(), Hooks()
+    observer, hooks = Everything(), ObserverHooks()
     hooks.add(observer)
     loop = Loop(hooks=hooks)
     return loop.spawn(lambda subject, message: None, None, MailboxConfig(**settings)), observer
@@ -266,7 +266,7 @@ def test_a_loop_tells_of_dead_letters_and_their_senders() -> None:
 
 @pytest.mark.parametrize(("took", "slow"), [(0.05, False), (0.1, True), (3.0, True)])
 def test_a_loop_tells_of_a_handler_that_took_too_long(took: float, slow: bool) -> None:
-    clock, hooks, observer = ManualClock(), Hooks(slow_after=0.1), Everything()
+    clock, hooks, observer = ManualClock(), ObserverHooks(slow_after=0.1), Everything()
     hooks.add(observer)
     loop = Loop(Limits(max_tick_time=60.0), clock, hooks=hooks)
     cell = loop.spawn(lambda subject, message: clock.step(clock.now() + message))
@@ -280,7 +280,7 @@ def test_an_observer_that_raises_disturbs_no_actor(caplog: pytest.LogCaptureFixt
     def burst(*details: object) -> None:
         raise ValueError("observer's own fault")
 
-    hooks = Hooks()
+    hooks = ObserverHooks()
     hooks.add(One("message_dropped", burst))
     handled: list[object] = []
     cell = Loop(hooks=hooks).spawn(list.append, handled, MailboxConfig(capacity=1, overflow=Overflow.DROP_OLD))

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from greenroom._core.mailbox.cell import Cell
+from greenroom._core.observerhooks import ObserverHooks
+from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.accounting import count_loop
-from greenroom._core.observerhooks import Hooks
 from greenroom._core.scheduler.loop import Loop
-from greenroom._core.receipt import Slip
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, Overflow
@@ -309,7 +309,7 @@ def test_a_closed_loop_makes_dead_letters_of_what_was_brought_and_of_what_comes_
 def test_a_slip_from_another_thread_learns_of_its_end_exactly_once(
     loop: Loop, worker: Worker, heard: list[object], policy: Overflow
 ) -> None:
-    class Told(Slip):
+    class Told(Receipt):
         def __init__(self, name: int) -> None:
             self.name = name
 
@@ -346,7 +346,7 @@ def test_observers_are_told_of_what_other_threads_were_refused(worker: Worker) -
         def message_dropped(self, ref: object, message: object, lane: object) -> None:
             told.append((message, lane))
 
-    hooks = Hooks()
+    hooks = ObserverHooks()
     hooks.add(Observer())
     loop = Loop(None, ManualClock(), None, hooks)
     for policy in Overflow:

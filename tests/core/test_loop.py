@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.mailbox.cell import Cell
-from greenroom._core.scheduler.accounting import count_cell, count_loop
-from greenroom._core.observerhooks import Hooks
-from greenroom._core.scheduler.host import Host
 from greenroom._core.limits import Limits
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.observerhooks import ObserverHooks
+from greenroom._core.scheduler.accounting import count_cell, count_loop
+from greenroom._core.scheduler.host import Host
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import LoopStopped, TooManyActors, WaitsForItself, WrongThread
@@ -205,7 +205,7 @@ def test_an_observer_of_slow_handlers_may_leave_during_one(clock: ManualClock, h
 
     told: list[tuple[object, float]] = []
     observer = Observer()
-    hooks = Hooks()
+    hooks = ObserverHooks()
     hooks.add(observer)
     loop = Loop(None, clock, host, hooks)
     cell = loop.spawn(handle)

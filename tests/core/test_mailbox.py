@@ -7,10 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from greenroom._core.flags import LANES, PRIORITY, SLIPS
-from greenroom._core.scheduler.loop import Loop
+from greenroom._core.flags import LANES, PRIORITY, RECEIPTS
 from greenroom._core.mailbox.mailbox import Mailbox
-from greenroom._core.receipt import NOTICE, Slip
+from greenroom._core.receipt import NOTICE, Receipt
+from greenroom._core.scheduler.loop import Loop
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 
@@ -41,7 +41,7 @@ def drain(box: Mailbox) -> list[object]:
 
 def test_a_new_mailbox_is_empty_and_small() -> None:
     box = mailbox()
-    assert (box.choose(), box.waiting(), box.queued(), box.alert) == (EMPTY, False, 0, 0)
+    assert (box.choose(), box.waiting(), box.queued(), box.flags) == (EMPTY, False, 0, 0)
     assert (box.mask, box.side, box.priority) == (-1, None, None)
 
 
@@ -157,11 +157,11 @@ def test_the_quick_way_in_is_shut_when_the_mailbox_is_closed(notices: int) -> No
 
 def test_the_quick_way_in_is_shut_for_a_lane_ordered_by_a_key() -> None:
     box = mailbox(priority=abs)
-    assert (box.limit, box.alert) == (0, PRIORITY)
+    assert (box.limit, box.flags) == (0, PRIORITY)
     fill(box, DATA)
     box.enqueue_notice("a")
     drain(box)
-    assert (box.limit, box.alert) == (0, PRIORITY)
+    assert (box.limit, box.flags) == (0, PRIORITY)
 
 
 def test_the_oldest_message_is_evicted_and_no_notice() -> None:
@@ -182,7 +182,7 @@ def test_the_oldest_of_a_side_lane_is_evicted(lane: Lane) -> None:
     fill(box, lane, DATA, lane)
     assert box.evict(lane) == (0, None)
     assert box.evict(lane) == (2, None)
-    assert not box.alert & LANES
+    assert not box.flags & LANES
     assert drain(box) == [1]
 
 
@@ -289,7 +289,7 @@ class MailboxAgainstList(RuleBasedStateMachine):
     @rule(lane=st.sampled_from(Lane), slip=st.booleans(), count=st.sampled_from([1, 1, 2, 5, 40, 100]))
     def enqueue(self, lane: Lane, slip: bool, count: int) -> None:
         for _ in range(count):
-            sender: object = Slip() if slip else ("sender", self.arrivals)
+            sender: object = Receipt() if slip else ("sender", self.arrivals)
             self.box.enqueue(lane, self.arrivals, sender)
             self._arrive(lane, sender, False)
             self.pushed += lane is DATA
@@ -378,12 +378,12 @@ class MailboxAgainstList(RuleBasedStateMachine):
 
     @invariant()
     def the_alert_tells_what_is_not_plain(self) -> None:
-        slips = [one for one in self.model if one.lane is DATA and isinstance(one.sender, Slip) and not self.keyed]
+        slips = [one for one in self.model if one.lane is DATA and isinstance(one.sender, Receipt) and not self.keyed]
         side = [waiting for waiting in self.model if waiting.lane is not DATA]
-        assert self.box.slips == len(slips)
-        assert bool(self.box.alert & SLIPS) == bool(slips)
-        assert bool(self.box.alert & LANES) == bool(side)
-        assert bool(self.box.alert & PRIORITY) == self.keyed
+        assert self.box.receipts == len(slips)
+        assert bool(self.box.flags & RECEIPTS) == bool(slips)
+        assert bool(self.box.flags & LANES) == bool(side)
+        assert bool(self.box.flags & PRIORITY) == self.keyed
 
 
 class KeyedMailboxAgainstList(MailboxAgainstList):
@@ -401,11 +401,11 @@ TestKeyedMailboxAgainstList.settings = SETTINGS
 
 def test_messages_can_be_taken_in_and_let_go_by_the_dozen() -> None:
     box = mailbox()
-    slip = Slip()
+    slip = Receipt()
     box.take_in([1, 2, 3, 4], [None, slip, "me", None])
-    assert (box.depth(DATA), box.slips, box.alert & SLIPS, box.pushed) == (4, 1, SLIPS, 4)
+    assert (box.depth(DATA), box.receipts, box.flags & RECEIPTS, box.pushed) == (4, 1, RECEIPTS, 4)
     box.let_go(2)
-    assert (box.slips, box.alert & SLIPS) == (0, 0)
+    assert (box.receipts, box.flags & RECEIPTS) == (0, 0)
     assert drain(box) == [3, 4]
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from greenroom._core.scheduler.accounting import count_loop
 from greenroom._core.limits import Limits
+from greenroom._core.scheduler.accounting import count_loop
 from greenroom.errors import LoopStopped, TooManyWatches, WatchError
 from tests.core.props import take_down
 

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom._core.scheduler.loop import Loop
 from greenroom._core.mailbox.prioritylane import PriorityLane
 from greenroom._core.receipt import NOTICE
+from greenroom._core.scheduler.loop import Loop
 from greenroom.lanes import MailboxConfig
 
 

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom._core.scheduler.loop import Loop
 from greenroom._core.mailbox.ring import Ring
+from greenroom._core.scheduler.loop import Loop
 from tests.core.props import Straggler, collects_while_allocating
 
 SMALLEST = 4  # slots; a message takes two

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom._core.scheduler.loop import Loop
 from greenroom._core.runqueue import RunQueue
+from greenroom._core.scheduler.loop import Loop
 from tests.core.props import Straggler, collects_while_allocating
 
 FIRST_SIZE = 16

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from greenroom._core.receipt import NOTICE, Receipt
 from greenroom._core.scheduler.loop import Loop
-from greenroom._core.receipt import NOTICE, Slip
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 
 
-class Recorder(Slip):
+class Recorder(Receipt):
     """Notes what it hears."""
 
     def __init__(self, wanted: bool = True) -> None:
@@ -32,7 +32,7 @@ class Recorder(Slip):
 
 
 def test_a_plain_slip_wants_its_message_and_listens_to_nothing() -> None:
-    slip = Slip()
+    slip = Receipt()
     assert slip.shown_sender() is None
     assert slip.live() is True
     slip.settle("result")
@@ -41,7 +41,7 @@ def test_a_plain_slip_wants_its_message_and_listens_to_nothing() -> None:
 
 
 def test_a_slip_of_ones_own_may_show_a_sender() -> None:
-    class Signed(Slip):
+    class Signed(Receipt):
         def shown_sender(self) -> object:
             return "the signer"
 
@@ -49,7 +49,7 @@ def test_a_slip_of_ones_own_may_show_a_sender() -> None:
 
 
 def test_the_mark_of_a_notice_is_a_slip_and_reads_as_what_it_is() -> None:
-    assert isinstance(NOTICE, Slip)
+    assert isinstance(NOTICE, Receipt)
     assert repr(NOTICE) == "NOTICE"
 
 
@@ -76,7 +76,7 @@ class Stage:
         self.loop = Loop()
         self.cell = self.loop.spawn(lambda subject, message: handler(message), None, config)
 
-    def post(self, slip: Slip, message: object = "m") -> None:
+    def post(self, slip: Receipt, message: object = "m") -> None:
         self.cell.post(message, slip, self.lane)
 
     def run(self) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.accounting import count_cell, count_loop
 from greenroom._core.scheduler.host import Host
 from greenroom._core.scheduler.loop import Loop
-from greenroom._core.receipt import Slip
 from greenroom.errors import WaitsForItself
 from tests.core.hosts import Returned
 from tests.core.props import LONG, bare_yield, me, never, var
@@ -167,7 +167,7 @@ def test_a_handler_that_yields_for_ever_starves_neither_others_nor_asyncio(run: 
 
 
 def test_a_slip_learns_what_its_suspended_message_came_to(run: Run) -> None:
-    class Letter(Slip):
+    class Letter(Receipt):
         def __init__(self) -> None:
             super().__init__()
             self.fate: list[object] = []

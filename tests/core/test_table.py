@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.celltable import CellTable
 from greenroom._core.scheduler.loop import Loop
-from greenroom._core.scheduler.celltable import Table
 from greenroom.errors import TooManyActors
 
 LAST_GENERATION = (1 << 31) - 1
@@ -30,13 +30,13 @@ def generation_of(cell_id: int) -> int:
 
 
 def test_an_empty_table_finds_nothing() -> None:
-    table = Table(10)
+    table = CellTable(10)
     assert (len(table), list(table), table.counted) == (0, [], 0)
     assert [table.find(number) for number in (-1, 0, 1, 1 << 32, 1 << 63, -(1 << 63))] == [None] * 6
 
 
 def test_a_cell_is_found_by_the_id_it_was_given() -> None:
-    table, mine = Table(10), cell()
+    table, mine = CellTable(10), cell()
     given = table.add(mine)
     assert given == mine.id != 0
     assert table.find(given) is mine
@@ -44,12 +44,12 @@ def test_a_cell_is_found_by_the_id_it_was_given() -> None:
 
 
 def test_no_two_living_cells_share_an_id() -> None:
-    table = Table(1000)
+    table = CellTable(1000)
     assert len({table.add(cell()) for _ in range(1000)}) == 1000
 
 
 def test_a_removed_cell_is_found_no_more() -> None:
-    table, mine = Table(10), cell()
+    table, mine = CellTable(10), cell()
     given = table.add(mine)
     table.remove(mine)
     assert table.find(given) is None
@@ -57,7 +57,7 @@ def test_a_removed_cell_is_found_no_more() -> None:
 
 
 def test_a_stale_id_never_finds_the_next_tenant_of_its_slot() -> None:  # J14
-    table = Table(1)
+    table = CellTable(1)
     stale: list[int] = []
     for _ in range(100):
         tenant = cell()
@@ -71,14 +71,14 @@ def test_a_stale_id_never_finds_the_next_tenant_of_its_slot() -> None:  # J14
 
 @pytest.mark.parametrize("wrong", [1, -1, 1 << 32, -(1 << 32), 1 << 63, 1 << 64, 1 << 100])
 def test_an_id_that_is_only_nearly_right_finds_nothing(wrong: int) -> None:
-    table = Table(10)
+    table = CellTable(10)
     given = table.add(cell())
     assert table.find(given + wrong) is None
     assert table.find(-given) is None
 
 
 def test_freed_slots_are_used_again_before_new_ones() -> None:
-    table = Table(10)
+    table = CellTable(10)
     cells = [cell() for _ in range(5)]
     for one in cells:
         table.add(one)
@@ -90,7 +90,7 @@ def test_freed_slots_are_used_again_before_new_ones() -> None:
 
 
 def test_the_last_generation_of_a_slot_is_a_good_one() -> None:
-    table, early, late = Table(10), cell(), cell()
+    table, early, late = CellTable(10), cell(), cell()
     early.id = (LAST_GENERATION - 1) << 32 | slot_of(table.add(early))
     table.remove(early)
     given = table.add(late)
@@ -100,7 +100,7 @@ def test_the_last_generation_of_a_slot_is_a_good_one() -> None:
 
 
 def test_a_slot_whose_generations_are_used_up_is_never_used_again() -> None:
-    table, last, next_one = Table(10), cell(), cell()
+    table, last, next_one = CellTable(10), cell(), cell()
     last.id = LAST_GENERATION << 32 | slot_of(table.add(last))
     table.remove(last)
     given = table.add(next_one)
@@ -110,7 +110,7 @@ def test_a_slot_whose_generations_are_used_up_is_never_used_again() -> None:
 
 
 def test_the_table_is_full_at_its_limit_and_says_so() -> None:  # J1
-    table = Table(2)
+    table = CellTable(2)
     cells = [cell(), cell(), cell()]
     for one in cells[:2]:
         table.add(one)
@@ -123,7 +123,7 @@ def test_the_table_is_full_at_its_limit_and_says_so() -> None:  # J1
 
 
 def test_an_exempt_cell_neither_needs_room_nor_takes_any() -> None:
-    table = Table(1)
+    table = CellTable(1)
     guests = [cell() for _ in range(3)]
     for guest in guests:
         assert table.find(table.add(guest, True)) is guest
@@ -157,7 +157,7 @@ class TableAgainstDict(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = Table(self.limit)
+        self.table = CellTable(self.limit)
         self.living: dict[int, tuple[Cell, bool]] = {}
         self.given: list[int] = []
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from greenroom._core.limits import Limits
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.accounting import count_loop
-from greenroom._core.limits import Limits
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import InvalidDelay, TooManyTimers

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from greenroom._core.mailbox.cell import Cell
-from greenroom._core.scheduler.accounting import count_loop
-from greenroom._core.observerhooks import Hooks
-from greenroom._core.scheduler.host import Host
+from greenroom._core.behavior import BehaviorBase
 from greenroom._core.limits import Limits
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.observerhooks import ObserverHooks
+from greenroom._core.receipt import Receipt
+from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.scheduler.host import Host
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
-from greenroom._core.receipt import Slip
-from greenroom._core.behavior import Verdict
 from greenroom.clock import ManualClock
 from greenroom.errors import InternalError, WrongLoop
 from greenroom.lanes import MailboxConfig, Overflow
@@ -24,7 +24,7 @@ from greenroom.ledger import Ledger
 from tests.core.hosts import Recorder
 
 
-class Raising(Slip):
+class Raising(Receipt):
     """Raises in one of its methods."""
 
     def __init__(self, where: str) -> None:
@@ -76,7 +76,7 @@ def test_what_a_host_raises_on_a_verdict_is_a_failure_of_the_handler() -> None:
 
     def answer(_: object, message: object) -> object:
         heard.append(message)
-        return Verdict() if message == 1 else None
+        return BehaviorBase() if message == 1 else None
 
     cell = loop.spawn(answer)
     cell.tell(1)
@@ -137,7 +137,7 @@ def test_the_largest_budget_outlives_strain() -> None:
 @pytest.mark.parametrize("ended_by", ["a key", "an observer"])
 def test_an_actor_that_ends_while_a_message_is_let_in_does_not_handle_it(ended_by: str) -> None:
     heard: list[object] = []
-    hooks = Hooks()
+    hooks = ObserverHooks()
     loop = Loop(clock=ManualClock(), hooks=hooks)
 
     def key(message: object) -> int:

@@ -1,2 +1,2 @@
-cdef class Verdict:
+cdef class BehaviorBase:
     cdef readonly bint unhandled

@@ -6,10 +6,10 @@ above's business; all that a loop has to see is that they are no reply.
 
 from __future__ import annotations
 
-__all__ = ["Verdict"]
+__all__ = ["BehaviorBase"]
 
 
-class Verdict:
+class BehaviorBase:
     """A handler's result that is no reply; with `unhandled`, the message becomes a dead letter, counted as such."""
 
     __slots__ = ("unhandled",)

@@ -1,17 +1,33 @@
-"""What each thread that works for a loop, and is not its own, is doing at present.
+"""Which hand-off each thread is working on, for threads that are not a loop's own.
 
-Whoever needs to know looks itself up by its thread's number. Apart from `work`, because nearly everything may ask
-and only systems with such threads need the rest.
+A thread finds its own entry by its number. This lies apart from `handoff`, because nearly everything may look here, and
+only systems with such threads import the rest.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from greenroom._core.handoff.handoff import Work
+    from greenroom._core.mailbox.cell import Cell
 
-__all__ = ["doing"]
+__all__ = ["CurrentHandoff", "current_handoffs"]
 
-doing: dict[int, Work] = {}
+
+class CurrentHandoff(Protocol):
+    """What can be asked of the hand-off that a thread works on; `Handoff` is one."""
+
+    cell: Cell
+    carries_messages: bool
+
+    def is_closed(self) -> bool:
+        """Whether nobody waits for it any more."""
+        ...
+
+    def hurry(self) -> None:
+        """Begin nothing further: something more urgent has come."""
+        ...
+
+
+current_handoffs: dict[int, CurrentHandoff] = {}
 """By the thread's number. Each entry is written and removed by that thread alone, and a dict bears that."""

@@ -1,7 +1,7 @@
 import cython
+from greenroom._core.capi cimport thread_ident
 
 cdef extern from "pythread.h":
-    unsigned long thread_ident "PyThread_get_thread_ident" ()
     ctypedef void *PyThread_type_lock
     PyThread_type_lock PyThread_allocate_lock()
     int PyThread_acquire_lock(PyThread_type_lock lock, int wait) nogil
@@ -26,7 +26,7 @@ cdef inline void wait_for_lock(PyThread_type_lock lock):
 cdef bint COMPILED
 
 @cython.final
-cdef class Gate:
+cdef class FastRLock:
     cdef object _plain
     cdef PyThread_type_lock _lock
     cdef unsigned long _holder

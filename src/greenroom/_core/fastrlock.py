@@ -11,10 +11,10 @@ from typing import Self
 
 from greenroom._core.build import COMPILED
 
-__all__ = ["Gate"]
+__all__ = ["FastRLock"]
 
 
-class Gate:
+class FastRLock:
     """A re-entrant lock, for use in a `with` statement or by its two methods."""
 
     __slots__ = ("_depth", "_holder", "_lock", "_plain")

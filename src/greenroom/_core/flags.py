@@ -1,4 +1,4 @@
-"""Reasons why a visit must look before it takes the next message: bits of `Mailbox.alert`.
+"""Reasons why a visit must look before it takes the next message: bits of `Mailbox.flags`.
 
 With no bit set, the next message is simply the oldest of the data lane, and the loop takes it without another
 question. Every rarer state sets a bit, so what is not used costs nothing.
@@ -14,17 +14,17 @@ HELD = 2
 """Messages wait: the actor is starting, restarting, or suspended in a handler."""
 LANES = 4
 """A lane beside the data lane holds messages."""
-SLIPS = 8
-"""The data lane holds notices, or messages that carry a slip."""
+RECEIPTS = 8
+"""The data lane holds notices, or messages that carry a receipt."""
 PRIORITY = 16
 """The data lane is ordered by a user's key."""
 RESUME = 32
 """The suspended handler can go on."""
 ROOM = 64
 """Senders wait for room in the mailbox."""
-TOUCHED = 128
+NOTIFY_TAKEN = 128
 """The floor above wants to know of each message as it is taken."""
-AWAY = 256
+OFFLOADED = 256
 """The actor's code runs on another thread, or in another process: its messages are carried there."""
-GUARDED = 512
+INTERCEPTED = 512
 """The floor above looks at each message before it is let in: it may refuse it, or take it elsewhere at once."""

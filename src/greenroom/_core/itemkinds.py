@@ -9,5 +9,11 @@ ORDERED = 3
 STASHED = 4
 """A message that its handler has put aside."""
 
+# How a message was sent.
+TOLD = 0
+ASKED = 1
+TICKED = 2
+"""By a timer."""
+
 ATOMS = frozenset((int, float, bool, type(None)))
 """Types of messages that can be sent to any process, and need not be looked at."""

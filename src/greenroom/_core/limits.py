@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 
 from greenroom.errors import ConfigError
-from greenroom.frozen import Record
+from greenroom.frozen import Frozen
 
 __all__ = ["Limits"]
 
 _LARGEST = (1 << 31) - 1
 
 
-class Limits(Record):
+class Limits(Frozen):
     """Each limit is enforced with an error of its own; the budgets bound a tick and the visits in it."""
 
     __slots__ = (  # noqa: RUF023 - in the order of the arguments

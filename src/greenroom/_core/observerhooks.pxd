@@ -1,6 +1,6 @@
 cimport greenroom._core.generators
 
-cdef class Hooks:
+cdef class ObserverHooks:
     cdef public double slow_after
     cdef list _observers
     cdef public object actor_started, actor_stopped, actor_restarted, escalated

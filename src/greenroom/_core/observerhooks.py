@@ -14,7 +14,7 @@ from typing import Any
 from greenroom.errors import HookError
 from greenroom.exits import ends_system
 
-__all__ = ["EVENTS", "Hooks"]
+__all__ = ["EVENTS", "ObserverHooks"]
 
 _log = logging.getLogger("greenroom")
 
@@ -32,7 +32,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
 """The hooks an observer may have, and what each is called with."""
 
 
-class Hooks:
+class ObserverHooks:
     """The observers of one loop. `Invariant:` an event's attribute is None iff no observer has that hook."""
 
     __slots__ = (*EVENTS, "_observers", "slow_after")

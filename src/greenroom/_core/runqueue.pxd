@@ -1,10 +1,10 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.mailbox.ring cimport greenroom_put, greenroom_take
+from greenroom._core.capi cimport greenroom_put, greenroom_take
 
 cdef bint COMPILED
 
-cdef class Admission:
+cdef class AdmissionBase:
     cpdef admit(self, object cell, object message, object sender, object lane)
 
 @cython.final
@@ -13,7 +13,7 @@ cdef class RunQueue:
     cdef list buf
     cdef readonly Py_ssize_t mask, head, count
     cdef public object speaker, rouse, inbound
-    cdef public Admission admission
+    cdef public AdmissionBase admission
     cdef public bint asleep
     cpdef int push(self, object cell) except -1
     cpdef wake(self)

@@ -12,13 +12,13 @@ from typing import Any
 
 from greenroom._core.build import COMPILED
 
-__all__ = ["Admission", "RunQueue"]
+__all__ = ["AdmissionBase", "RunQueue"]
 
 _FIRST_SIZE = 16
 
 
-class Admission:
-    """Who lets messages in. `Door` is one; a cell, which a door knows, cannot know it but as this."""
+class AdmissionBase:
+    """Who lets messages in. `Admission` is one; a cell knows it only as this."""
 
     __slots__ = ()
 

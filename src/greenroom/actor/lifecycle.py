@@ -1,4 +1,4 @@
-"""The lives of the actors of one loop, from spawn to obituary: what a loop's host is for.
+"""The lives of the actors of one loop, from spawn to tombstone: what a loop's host is for.
 
 An actor without hooks, as most are, begins and ends here without a detour; everything that may have to wait for a hook
 or for children is a procedure, in `starting` and `ending`.
@@ -6,35 +6,33 @@ or for children is a procedure, in `starting` and `ending`.
 
 from __future__ import annotations
 
-from _thread import get_ident
 from asyncio import CancelledError
 from functools import partial
+from itertools import chain
 from math import inf
 from typing import Any
-from weakref import WeakValueDictionary
 
-from greenroom._core.flags import AWAY, GUARDED
 from greenroom._core.build import COMPILED
-from greenroom._core.mailbox.cell import ENDED, Cell
-from greenroom._core.scheduler.loop import Loop
-from greenroom._core.receipt import Slip
-from greenroom.actor.failure import decision
-from greenroom.actor.life import ending, forcing, restarting, starting
-from greenroom.actor.relations import links as bonds
-from greenroom.actor.api.behaviors import Behavior, Behaviors
-from greenroom.actor.records.record import Body, Family, Obituary, obituary_of
+from greenroom._core.flags import INTERCEPTED, OFFLOADED
+from greenroom._core.mailbox.cell import Cell
+from greenroom.actor.api.becoming import become_next
+from greenroom.actor.api.behavior import SAME
+from greenroom.actor.api.behavior import STOPPED as STOPPED_BEHAVIOR
 from greenroom.actor.api.context import Context
-from greenroom.actor.failure.decision import Failing
-from greenroom.actor.life.hooks import begin, call_hook, hand_to_actor, place_of
-from greenroom.actor.messaging.ref import ActorRef
+from greenroom.actor.failure import decision
+from greenroom.actor.failure.decision import FailOrder
 from greenroom.actor.failure.reports import report_undecided
-from greenroom.actor.life.restarting import Leave
+from greenroom.actor.life import ending, forcing, notices, restarting, starting
+from greenroom.actor.life.hooks import begin, call_hook, executor_of, hand_to_actor, inspect
+from greenroom.actor.life.restarting import RestartOrder
+from greenroom.actor.life.spec import spec_of
+from greenroom.actor.messagehost import MessageHost
 from greenroom.actor.messaging.signals import ChildTerminated, Down, Exit, ReceiveTimeout, Terminated
-from greenroom.actor.life.spec import Settings, spec_of
+from greenroom.actor.records.record import ActorRecord, ChildList, Extras, Settings, Tombstone, tombstone_of
 from greenroom.actor.records.states import STATES, State
-from greenroom.actor.relations.watch import deliver, tell_watchers
-from greenroom.errors import ActorTerminated, RefGone, SystemStopped
-from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitKind, ExitReason, ends_system
+from greenroom.actor.relations.watch import notify_in_batches, tell_watchers
+from greenroom.errors import ActorTerminated, SystemStopped
+from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitReason, ends_system
 from greenroom.lanes import MailboxConfig
 
 __all__ = ["Lifecycle"]
@@ -46,13 +44,11 @@ STOPPING = State.STOPPING.code
 STOPPED = State.STOPPED.code
 TERMINATED = State.TERMINATED.code
 
-SAME_VERDICT = Behaviors.same
-STOPPED_VERDICT = Behaviors.stopped
 STOP_IN_ORDER = object()
 """The notice of a stop that waits for what is queued before it."""
 
 
-class Lifecycle:
+class Lifecycle(MessageHost):
     """The host of one loop: brings actors up, sees them through, and buries them."""
 
     __slots__ = (
@@ -64,11 +60,8 @@ class Lifecycle:
         "_stop_order",
         "closed",
         "forced",
-        "is_placing",
-        "loop",
+        "has_placement",
         "mailbox",
-        "pickled",
-        "port",
         "resting",
         "root",
         "settings",
@@ -78,24 +71,21 @@ class Lifecycle:
     )
 
     def __init__(self, port: Any) -> None:
-        self.port = port
-        self.loop: Any = None
+        super().__init__(port)
         # What actors have that are spawned without settings or a mailbox of their own.
         self.settings = Settings(port.supervision, port.env)
         self.mailbox: MailboxConfig = port.mailbox
         self._keeps_history: bool = port.keeps_history
         # The actors that have no parent.
-        self.top = Family()
+        self.top = ChildList()
         # The cell of the root behavior, with which the system ends.
         self.root: Cell | None = None
         # Whether the system has a say in where the code of actors runs that were spawned without a dispatcher.
-        self.is_placing: bool = port.is_placing
+        self.has_placement: bool = port.has_placement
         # Whether nothing may be spawned any more.
         self.closed = False
         self.spawned = 0
         self.terminated = 0
-        # Cells whose refs were pickled, for as long as anybody has such a ref.
-        self.pickled: WeakValueDictionary[int, Cell] = WeakValueDictionary()
         # Those that wait to be started again.
         self.resting: dict[Cell, None] = {}
         # The paths of those that had to be forced to end.
@@ -106,18 +96,6 @@ class Lifecycle:
         self._shutdown_order = self._shut_down
         self._kill_order = self._kill
         self._close_order = self._close
-
-    def serve(self, loop: Loop) -> None:
-        """Be the host of `loop`, from now on."""
-        self.loop = loop
-
-    def is_foreign(self) -> bool:
-        """Whether this is another thread than the loop's own."""
-        if COMPILED:
-            foreign: bool = thread_ident() != self.loop.runq.thread
-        else:
-            foreign = get_ident() != self.loop.runq.thread
-        return foreign
 
     # -- beginnings
 
@@ -144,173 +122,130 @@ class Lifecycle:
         if self.closed:
             raise SystemStopped(self.port.name)
         if parent is None:
-            family = self.top
+            child_list = self.top
         else:
-            family = self._family_of(parent)
+            child_list = self._family_of(parent)
             if settings is None:
-                settings = parent._cell.body.settings()
+                settings = parent._cell.record.settings()
         if name is not None:
-            family.require_free(name, parent)
-        place = None
-        if dispatcher is not None or self.is_placing:
-            dispatcher, place = self.port.place_for(dispatcher, spec, name, parent)
+            child_list.require_free(name, parent)
+        executor = None
+        if dispatcher is not None or self.has_placement:
+            dispatcher, executor = self.port.executor_for(dispatcher, spec, name, parent)
         cell = self.loop.spawn(None, None, self.mailbox if mailbox is None else mailbox)
         ref = self._new_ref(cell, spec.label if name is None else name, parent)
-        if place is not None:
-            body = place.new_context()
-            body.extra().place = place
-            cell.alert |= AWAY
-            if place.is_apart:  # the quick way into its mailbox is shut: each message is looked at first
-                cell.alert |= GUARDED
+        if executor is not None:
+            record = executor.new_context()
+            record.ensure_extras().executor = executor
+            cell.flags |= OFFLOADED
+            if executor.is_remote:  # the quick way into its mailbox is shut: each message is looked at first
+                cell.flags |= INTERCEPTED
                 cell.limit = 0
         else:
-            body = new_object(Context) if COMPILED else Context()
-        body.cell = cell
-        body.spec = spec
+            record = new_object(Context) if COMPILED else Context()
+        record.cell = cell
+        record.spec = spec
         if settings is not None and settings is not self.settings:
-            body.extra().settings = settings
+            record.ensure_extras().settings = settings
         cell.ref = ref
-        cell.body = body
-        family.add(body, name)
+        cell.record = record
+        child_list.add(record, name)
         if drain is not None:
-            body.extra().drain = drain
+            record.ensure_extras().drain = drain
         if dispatcher is not None:
-            body.extra().dispatcher = dispatcher
+            record.ensure_extras().dispatcher = dispatcher
         if self._keeps_history:
-            body.extra().history = [State.CREATED]
+            record.ensure_extras().history = [State.CREATED]
         self.spawned += 1
         cell.order(self._start_order)
         return ref
 
-    def _new_ref(self, cell: Cell, name: Any, parent: Any) -> Any:
-        ref = new_object(ActorRef) if COMPILED else ActorRef.__new__(ActorRef)
-        ref._cell = cell
-        ref._name = name
-        ref._parent = parent
-        return ref
-
-    def _family_of(self, parent: Any) -> Family:
-        body = parent._cell.body
-        if not isinstance(body, Body):
-            raise ActorTerminated(parent, body.reason)
-        if body.more is not None and body.more.phase in (ending.WAITING, ending.CLOSING):
+    def _family_of(self, parent: Any) -> ChildList:
+        record = parent._cell.record
+        if not isinstance(record, ActorRecord):
+            raise ActorTerminated(parent, record.reason)
+        if record.extras is not None and record.extras.phase in (ending.WAITING, ending.CLOSING):
             raise ActorTerminated(parent, "its children are being stopped")
-        if body.family is None:
-            body.family = Family()
-        return body.family
+        if record.child_list is None:
+            record.child_list = ChildList()
+        return record.child_list
 
-    def enter(self, body: Body, state: int) -> None:
-        """Let `body` be in `state`."""
-        body.state = state
-        if body.more is not None and body.more.history is not None:
-            body.more.history.append(STATES[state])
+    def enter(self, record: ActorRecord, state: int) -> None:
+        """Let `record` be in `state`."""
+        record.state = state
+        if record.extras is not None and record.extras.history is not None:
+            record.extras.history.append(STATES[state])
 
     def _start(self, cell: Cell) -> Any:
-        body = cell.body
-        if body.state != CREATED:
+        record = cell.record
+        if record.state != CREATED:
             return None
-        spec = body.spec
-        self.enter(body, STARTING)
-        blueprint = spec.blueprint
-        if blueprint is None or not blueprint.plain or place_of(body) is not None:
-            return begin(starting.start(self, cell, body))
+        spec = record.spec
+        self.enter(record, STARTING)
+        class_info = spec.class_info
+        if class_info is None or not class_info.plain or executor_of(record) is not None:
+            return begin(starting.start(self, cell, record))
         actor = spec.factory(*spec.args, **spec.kwargs) if spec.args or spec.kwargs else spec.factory()
-        if type(actor) is not blueprint.actor_class:  # its `__new__` has its own mind
-            starting.install(body, actor)
+        if type(actor) is not class_info.actor_class:  # its `__new__` has its own mind
+            starting.install_actor(record, actor)
         else:
-            actor.ctx = body
-            cell.handler = blueprint.handler
+            actor.ctx = record
+            cell.handler = class_info.handler
             cell.subject = actor
-        self.begin_to_run(cell, body)
+        self.begin_to_run(cell, record)
         return None
 
-    def begin_to_run(self, cell: Cell, body: Body) -> None:
+    def begin_to_run(self, cell: Cell, record: ActorRecord) -> None:
         """It is ready for its first message."""
-        self.enter(body, RUNNING)
-        more = body.more
-        standing = None if more is None else more.standing
-        if self.loop.hooks.actor_started is not None and (standing is None or standing.incarnation == 1):
+        self.enter(record, RUNNING)
+        extras = record.extras
+        restart_state = None if extras is None else extras.restart_state
+        if self.loop.hooks.actor_started is not None and (restart_state is None or restart_state.incarnation == 1):
             self.loop.hooks.actor_started(cell.ref)
-        if more is not None:
-            more.never_ran = False
-            if more.waiters:
-                starting.tell_started(more, None)
-            if standing is not None:
-                restarting.has_begun(self, cell, body, standing)
+        if extras is not None:
+            extras.never_ran = False
+            if extras.waiters:
+                starting.tell_started(extras, None)
+            if restart_state is not None:
+                restarting.has_begun(self, cell, record, restart_state)
 
     # -- what the loop asks
 
     def verdict(self, cell: Cell, verdict: Any) -> None:
         """A handler returned a behavior."""
-        if verdict is STOPPED_VERDICT:
+        if verdict is STOPPED_BEHAVIOR:
             self.request_end(cell, NORMAL)
-        elif verdict is not SAME_VERDICT:
-            starting.become_next(cell, verdict)
+        elif verdict is not SAME:
+            become_next(cell, verdict)
 
     def notice(self, cell: Cell, notice: Any) -> Any:
         """Handle a notice in its turn."""
-        body = cell.body
+        record = cell.record
         if isinstance(notice, Terminated):
-            return deliver(body, notice)
+            return notices.deliver_terminated(record, notice)
         if isinstance(notice, ChildTerminated):
-            return begin(call_hook(body, "on_child_terminated", notice, notice.ref, notice.cause))
+            return begin(call_hook(record, "on_child_terminated", notice, notice.ref, notice.cause))
         if isinstance(notice, Exit):
-            return bonds.deliver_exit(body, notice)
+            return notices.deliver_exit(record, notice)
         if isinstance(notice, Down):
-            return bonds.deliver_down(body, notice)
+            return notices.deliver_down(record, notice)
         if notice is STOP_IN_ORDER:
             self.request_end(cell, NORMAL)
             return None
-        if isinstance(notice, ReceiveTimeout) and (body.more.quiet is None or not body.more.quiet.is_still_quiet()):
+        if isinstance(notice, ReceiveTimeout) and (
+            record.extras.receive_timer is None or not record.extras.receive_timer.is_still_quiet()
+        ):
             return None
-        return hand_to_actor(body, notice)
-
-    def send_away(self, cell: Cell, message: object, sender: object, lane: int) -> Any:
-        """Have a message to an actor that works elsewhere handled there."""
-        return cell.body.more.place.carry(cell, message, sender, lane)
-
-    def intercept(self, cell: Cell, message: object, sender: object, lane: object) -> bool:
-        """A message to an actor in another process: one that cannot be sent there is refused."""
-        self.examine(cell, message)
-        return False
-
-    def examine(self, cell: Cell, message: object) -> None:
-        """The same, from any thread."""
-        body = cell.body
-        if isinstance(body, Body) and body.more is not None:
-            body.more.place.examine(message)
-
-    def awaits(self, question: object) -> None:
-        """A handler waits for an actor in another process: who waits for whom is known here."""
-
-    def gave_up(self, question: object) -> None:
-        """Nobody waits for its answer any more."""
-
-    def absorb(self, cell: Cell, result: object) -> object:
-        """An actor that works elsewhere has returned this; what is left of it for the loop to do. Any thread."""
-        if result is SAME_VERDICT:
-            return None
-        if isinstance(result, Behavior) and result is not STOPPED_VERDICT and not result.unhandled:
-            starting.become_next(cell, result)
-            return None
-        return result
-
-    def call(self, what: str, action: Any) -> Any:
-        """Do something on the loop's own thread, and wait for its result."""
-        return self.port.call(what, action)
-
-    def touched(self, cell: Cell) -> None:
-        """An actor with a receive timeout takes a message."""
-        cell.body.more.quiet.touch()
+        return hand_to_actor(record, notice)
 
     def suspended(self, cell: Cell) -> None:
         """A handler suspends while an order to end waits for it, or a hook does: an ending must not wait for ever."""
-        body = cell.body
-        if not isinstance(body, Body):
+        record = cell.record
+        if not isinstance(record, ActorRecord):
             return
-        more = body.more
-        if (more is not None and more.phase) or self.is_told_to_change(cell):
-            self.set_deadline(cell, body)
+        extras = record.extras
+        if (extras is not None and extras.phase) or self.is_told_to_change(cell):
+            self.set_deadline(cell, record)
 
     def is_told_to_stop(self, cell: Cell) -> bool:
         """Whether an order to end waits."""
@@ -319,7 +254,9 @@ class Lifecycle:
 
     def is_told_to_change(self, cell: Cell) -> bool:
         """Whether an order to end, to fail or to be restarted waits."""
-        return self.is_told_to_stop(cell) or any(isinstance(order, Failing | Leave) for order in cell.waiting_orders())
+        return self.is_told_to_stop(cell) or any(
+            isinstance(order, FailOrder | RestartOrder) for order in cell.waiting_orders()
+        )
 
     def forget_stops(self, cell: Cell) -> None:
         """The actor failed before it came to stop: it is restarted instead."""
@@ -329,106 +266,48 @@ class Lifecycle:
         """A handler, notice or order let `cause` out."""
         if ends_system(cause):
             self.port.fail(cause)
-        body = cell.body
-        if not isinstance(body, Body):
+        record = cell.record
+        if not isinstance(record, ActorRecord):
             return
-        more = body.extra()
-        asked_for = more.deadline is not None and more.deadline.cancelled and not isinstance(message, Failing)
+        extras = record.ensure_extras()
+        asked_for = extras.deadline is not None and extras.deadline.cancelled and not isinstance(message, FailOrder)
         if asked_for and isinstance(cause, CancelledError):
             return  # an order to end waits
-        if more.phase != ending.NONE:
+        if extras.phase != ending.NONE:
             return  # its ending goes on
-        decision.judge(self, cell, body, message, cause)
-
-    def ref_of(self, cell: Cell) -> object:
-        """A ref for a cell that has lost its own: an ended actor's."""
-        left = cell.body
-        if type(left) is not Obituary:
-            return cell
-        return self._new_ref(cell, left.name, left.parent)
-
-    def address_of(self, ref: Any) -> tuple[str, int, str]:
-        """Where a ref can be found again, by whoever is sent it: its system, its number there, its path."""
-        self.pickled[ref._cell.id] = ref._cell
-        return self.port.token, ref._cell.id, ref.path
-
-    def find(self, cell_id: int, path: str) -> Any:
-        """The ref of an actor by its id; for one that is gone, a ref whose messages are dead letters."""
-        cell = self.loop.table.find(cell_id) or self.pickled.get(cell_id)
-        if cell is not None:
-            return cell.shown()
-        ghost = Cell.__new__(Cell)
-        ghost.set_up(self.loop, self.loop.runq, None, None, MailboxConfig())
-        ghost.id = cell_id
-        ghost.close()
-        ghost.ending = True
-        ghost.ended = ENDED
-        above, _, name = path.rpartition("/")
-        unknown = ExitReason(ExitKind.PANIC, RefGone(self.port.name, path, "it has ended, nobody knows how"))
-        parent = (self.port.actor(above) or self.find(0, above)) if above else None
-        ghost.body = obituary_of(unknown, name, parent, None)
-        return self._new_ref(ghost, name, ghost.body.parent)
+        decision.decide_on_failure(self, cell, record, message, cause)
 
     def reason_of(self, cell: Cell) -> ExitReason | None:
         """How an actor ended, or is about to."""
-        left: Any = cell.body
-        if type(left) is Obituary:
+        left: Any = cell.record
+        if type(left) is Tombstone:
             reason: ExitReason = left.reason
             return reason
         if left is None:
             return None
-        if left.more is not None and left.more.ending is not None:
-            decided: ExitReason = left.more.ending
+        if left.extras is not None and left.extras.ending is not None:
+            decided: ExitReason = left.extras.ending
             return decided
         waiting = cell.waiting_orders()
         return NORMAL if self._stop_order in waiting else SHUTDOWN if self._shutdown_order in waiting else None
 
     def lives_on(self, cell: Cell) -> bool:
         """Whether an actor is not to end for good, as far as is decided: it goes on, or is restarted."""
-        body = cell.body
-        if self.closed or not isinstance(body, Body):
+        record = cell.record
+        if self.closed or not isinstance(record, ActorRecord):
             return False
-        more = body.more
-        standing = None if more is None else more.standing
-        if standing is not None and (standing.comes_back or standing.resting or standing.escalated):
+        extras = record.extras
+        restart_state = None if extras is None else extras.restart_state
+        if restart_state is not None and (restart_state.comes_back or restart_state.resting or restart_state.escalated):
             return True
         reason = self.reason_of(cell)
         if reason is None:
-            return more is None or more.phase == ending.NONE
-        return standing is not None and ending.is_to_come_back(self, body, reason)
+            return extras is None or extras.phase == ending.NONE
+        return restart_state is not None and ending.is_to_come_back(self, record, reason)
 
     def is_owed_time(self) -> bool:
         """Whether messages are queued for somebody who waits to be started again."""
         return any(cell.queued() for cell in self.resting)
-
-    def log_fields(self, cell: Cell) -> dict[str, object]:
-        """What a log record about an actor has in its fields."""
-        return {"actor": cell.name(), "actor_id": cell.id, "system": self.port.name}
-
-    def dead_letter(self, cell: Cell, message: object, sender: Any, why: str) -> None:
-        """A message can never be handled."""
-        shown = sender.shown_sender() if isinstance(sender, Slip) else sender
-        self.port.dead_letters.publish(message, shown, cell.shown(), why)
-
-    def unhandled(self, cell: Cell, message: object, sender: object) -> None:
-        """A message was not for its actor."""
-        shown = sender.shown_sender() if isinstance(sender, Slip) else sender
-        self.publish(message, shown, cell.shown(), "unhandled")
-
-    def late_reply(self, cell: Cell, value: object, asker: object) -> None:
-        """An actor answered when nobody waited any more. Any thread."""
-        self.loop.door.totals.late_replies += 1
-        cell.count_aside().late_replies += 1
-        self.publish(value, cell.shown(), asker, "late reply")
-
-    def publish(self, message: object, sender: object, recipient: object, why: str) -> None:
-        """Something that is no message of the ledger, or is counted in another column, is a dead letter."""
-        self.port.dead_letters.publish(message, sender, recipient, why)
-        if self.loop.hooks.dead_letter is not None:
-            self.loop.hooks.dead_letter(recipient, message, sender, why)
-
-    def dropped(self, cell: Cell, message: object, sender: object, lane: object) -> None:
-        """A message was dropped by the overflow policy: that is counted, and observers are told."""
 
     # -- ends
 
@@ -437,13 +316,13 @@ class Lifecycle:
         if cell.is_foreign():
             self.loop.inbound.call(cell, partial(self.request_end, cell, reason))
             return
-        body = cell.body
-        if not isinstance(body, Body):
+        record = cell.record
+        if not isinstance(record, ActorRecord):
             return
         if reason is KILLED:
-            more = body.extra()
-            if more.phase != ending.CLOSING:
-                more.ending = KILLED
+            extras = record.ensure_extras()
+            if extras.phase != ending.CLOSING:
+                extras.ending = KILLED
             if cell.orders is not None:
                 self._overtake(cell)
             cell.order(self._kill_order)
@@ -451,33 +330,41 @@ class Lifecycle:
             cell.order(self._stop_order if reason is NORMAL else self._shutdown_order)
         if cell.task is not None:
             if reason is not KILLED:
-                self.set_deadline(cell, body)
+                self.set_deadline(cell, record)
             else:
-                forcing.cancel_handler(self, cell, body.extra())
+                forcing.cancel_handler(self, cell, record.ensure_extras())
 
     def _overtake(self, cell: Cell) -> None:
         """It is killed: it does not come to the stops, and the restarts, that were asked for before."""
         ends = (self._stop_order, self._shutdown_order)
         waiting = cell.waiting_orders()
-        cell.withdraw(tuple(one for one in waiting if one in ends or (isinstance(one, Leave) and one.at_once)))
+        cell.withdraw(tuple(one for one in waiting if one in ends or (isinstance(one, RestartOrder) and one.at_once)))
 
     def request_failure(self, cell: Cell, cause: BaseException, child: Any = None) -> None:
         """Let an actor fail, after the message in hand; because `child` escalated, if one did. From any thread."""
-        self._request(cell, Failing(cause, child))
+        self._request(cell, FailOrder(cause, child))
 
-    def request_restart(self, cell: Cell, order: Leave) -> None:
+    def request_restart(self, cell: Cell, order: Callable[[Cell], object]) -> None:
         """Let an actor be made afresh, after the message in hand. From any thread."""
         self._request(cell, order)
+
+    def request_fresh_start(self, cell: Cell, cause: BaseException | None) -> None:
+        """Let an actor be made afresh without backoff, because somebody asked for it. From any thread."""
+        self._request(cell, RestartOrder(cause, at_once=True))
+
+    def order_inspection(self, cell: Cell, items: tuple[str, ...], tell: Any) -> None:
+        """Have `tell` called with what an actor's `inspect` returns, after the message in hand."""
+        cell.order(lambda cell: begin(inspect(cell.record, items, tell)))
 
     def _request(self, cell: Cell, order: Any) -> None:
         if cell.is_foreign():
             self.loop.inbound.call(cell, partial(self._request, cell, order))
             return
-        body = cell.body
-        if isinstance(body, Body):
+        record = cell.record
+        if isinstance(record, ActorRecord):
             cell.order(order)
             if cell.task is not None:
-                self.set_deadline(cell, body)
+                self.set_deadline(cell, record)
 
     def order_stop(self, cell: Cell) -> None:
         """Have it end next, in whichever way is decided."""
@@ -505,68 +392,68 @@ class Lifecycle:
         return self._end(cell, KILLED)
 
     def _end(self, cell: Cell, reason: ExitReason) -> Any:
-        if not isinstance(cell.body, Body):
+        if not isinstance(cell.record, ActorRecord):
             return None
-        body = cell.body
-        if body.more is None and body.family is None and (body.state == CREATED or self._is_plain(body)):
-            if reason is not KILLED and body.state != CREATED:
-                body.state = STOPPING
-            self.finish(cell, body, reason)
+        record = cell.record
+        if record.extras is None and record.child_list is None and (record.state == CREATED or self._is_plain(record)):
+            if reason is not KILLED and record.state != CREATED:
+                record.state = STOPPING
+            self.finish(cell, record, reason)
             return None
-        return begin(ending.end(self, cell, body, reason), body)
+        return begin(ending.end(self, cell, record, reason), record)
 
-    def _is_plain(self, body: Body) -> bool:
+    def _is_plain(self, record: ActorRecord) -> bool:
         """Whether nothing of the actor has to run at its end."""
-        spec = body.spec
-        blueprint = spec.blueprint
-        return blueprint is not None and blueprint.plain
+        spec = record.spec
+        class_info = spec.class_info
+        return class_info is not None and class_info.plain
 
     def _close(self, cell: Cell) -> Any:
-        body = cell.body
-        return begin(ending.close(self, cell, body), body) if isinstance(body, Body) else None
+        record = cell.record
+        return begin(ending.close(self, cell, record), record) if isinstance(record, ActorRecord) else None
 
-    def conclude(self, cell: Cell, body: Body) -> None:
+    def conclude(self, cell: Cell, record: ActorRecord) -> None:
         """An ending is done, but for its last steps: for good, or until a restart."""
-        more = body.extra()
-        if more.standing is not None and more.standing.comes_back:
-            restarting.rest(self, cell, body, SHUTDOWN if more.ending is None else more.ending)
+        extras = record.ensure_extras()
+        if extras.restart_state is not None and extras.restart_state.comes_back:
+            restarting.rest(self, cell, record, SHUTDOWN if extras.ending is None else extras.ending)
         else:
-            self.finish(cell, body, more.ending)
+            self.finish(cell, record, extras.ending)
 
-    def finish(self, cell: Cell, body: Body, reason: ExitReason) -> None:
+    def finish(self, cell: Cell, record: ActorRecord, reason: ExitReason) -> None:
         """Steps 9 to 15 of an ending."""
-        if cell.body is not body:
+        if cell.record is not record:
             return  # it has been forced to end meanwhile
         ref = cell.ref
-        more = body.more
-        if body.state == STOPPING:
-            self.enter(body, STOPPED)
-        if more is not None:
-            self.clear_deadline(body)
-            ending.let_go(body, more)
-            if more.standing is not None:
-                report_undecided(cell, more.standing)
-                restarting.forget(cell, body, more.standing)
-            if more.place is not None:
-                more.place.let_go()
+        extras = record.extras
+        if record.state == STOPPING:
+            self.enter(record, STOPPED)
+        if extras is not None:
+            self.clear_deadline(record)
+            ending.let_go(record, extras)
+            if extras.restart_state is not None:
+                report_undecided(cell, extras.restart_state)
+                restarting.forget(cell, record, extras.restart_state)
+            if extras.executor is not None:
+                extras.executor.let_go()
         parent = ref._parent
-        family = self.top if parent is None else parent._cell.body.family
-        family.remove(body, ref._name)
+        child_list = self.top if parent is None else parent._cell.record.child_list
+        child_list.remove(record, ref._name)
         # Before its messages go, so that whoever is told of them can be told how it ended.
-        cell.body = obituary_of(reason, ref._name, parent, None if more is None else more.history)
+        cell.record = tombstone_of(reason, ref._name, parent, None if extras is None else extras.history)
         self.loop.retire(cell, "stopped")
-        self.enter(body, TERMINATED)
+        self.enter(record, TERMINATED)
         # What kept one another alive lets go: an ended actor is freed at once, not by the garbage collector.
         cell.subject = cell.handler = cell.ref = cell.context = None
         self.terminated += 1
-        if more is not None:
-            ending.tell(more, reason)
-        if body.watchers is not None:
-            tell_watchers(body.watchers, cell, ref, reason)
-        if more is not None and more.bonds is not None:
-            bonds.tell(more.bonds, cell, ref, reason)
+        if extras is not None:
+            ending.tell(extras, reason)
+        if record.watchers is not None:
+            tell_watchers(record.watchers, cell, ref, reason)
+        if extras is not None and (extras.monitors is not None or extras.links is not None):
+            _notify_related(extras, cell, ref, reason)
         if parent is not None:
-            self._tell_parent(parent._cell, ref, reason, None if more is None else more.standing)
+            self._tell_parent(parent._cell, ref, reason, None if extras is None else extras.restart_state)
         else:
             self._tell_system(cell, reason)
         if self.loop.hooks.actor_stopped is not None:
@@ -579,36 +466,43 @@ class Lifecycle:
         if self.closed and self.top.count == 0:
             self.port.everybody_has_gone()
 
-    def _tell_parent(self, cell: Cell, ref: Any, reason: ExitReason, standing: Any) -> None:
-        body = cell.body
-        more = body.more
-        if more is not None and more.phase == ending.WAITING:
-            if body.family.count == 0:
+    def _tell_parent(self, cell: Cell, ref: Any, reason: ExitReason, restart_state: Any) -> None:
+        record = cell.record
+        extras = record.extras
+        if extras is not None and extras.phase == ending.WAITING:
+            if record.child_list.count == 0:
                 cell.order(self._close_order)
-            elif more.orderly:
-                ending.end_children(self, body, SHUTDOWN)
-        elif standing is not None and standing.keeper is not None:
-            standing.keeper.gone(ref._cell, reason)
-        elif not cell.closed and starting.cares_for_children(body):
+            elif extras.orderly:
+                ending.end_children(self, record, SHUTDOWN)
+        elif restart_state is not None and restart_state.supervisor is not None:
+            restart_state.supervisor.gone(ref._cell, reason)
+        elif not cell.closed and starting.cares_for_children(record):
             cell.notify(ChildTerminated(ref, reason.cause, reason))
 
-    def set_deadline(self, cell: Cell, body: Body) -> None:
+    def set_deadline(self, cell: Cell, record: ActorRecord) -> None:
         """Force the actor to end if it has not by then; the first deadline stands, until it has had its effect."""
-        more = body.extra()
-        if more.deadline is not None and more.deadline.is_over():
-            self.clear_deadline(body)
-        if more.deadline is None:
-            seconds = forcing.patience_of(self, more)
+        extras = record.ensure_extras()
+        if extras.deadline is not None and extras.deadline.is_over():
+            self.clear_deadline(record)
+        if extras.deadline is None:
+            seconds = forcing.patience_of(self, extras)
             if seconds < inf:
-                more.deadline = forcing.Deadline(cell, seconds)
+                extras.deadline = forcing.Deadline(cell, seconds)
 
-    def clear_deadline(self, body: Body) -> None:
+    def clear_deadline(self, record: ActorRecord) -> None:
         """It has ended in time."""
-        more = body.extra()
-        if more.deadline is not None:
-            more.deadline.disarm(self.loop.timers)
-            more.deadline = None
+        extras = record.ensure_extras()
+        if extras.deadline is not None:
+            extras.deadline.disarm(self.loop.timers)
+            extras.deadline = None
 
     def note_forced(self, cell: Cell) -> None:
         """Remember that an actor had to be forced."""
         self.forced[cell.name()] = None
+
+
+def _notify_related(extras: Extras, cell: Cell, ref: Any, reason: ExitReason) -> None:
+    """Tell those that monitor an actor, and those linked to it, that it has ended."""
+    of_monitors = () if extras.monitors is None else extras.monitors.notices(reason)
+    of_links = () if extras.links is None else extras.links.notices(cell, ref, reason)
+    notify_in_batches(cell.loop, chain(of_monitors, of_links))

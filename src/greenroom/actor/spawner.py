@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from greenroom.actor.messaging.address import Address
-from greenroom.actor.records.record import Body
-from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.lifecycle import Lifecycle
-from greenroom.actor.life.spec import Settings
+from greenroom.actor.messaging.address import Address
+from greenroom.actor.messaging.drain import Drain
+from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.errors import ConfigError, InvalidName, WrongLoop
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.specs import Supervision
@@ -101,8 +100,8 @@ def _require_parent(life: Lifecycle, parent: object) -> None:
 def _inherit(life: Lifecycle, parent: Any, supervision: Supervision | None, env: Mapping[str, Any] | None) -> Settings:
     if env is not None and not isinstance(env, Mapping):
         raise ConfigError("env", env, "must be a mapping")
-    body = None if parent is None else parent._cell.body
-    base = body.settings() if isinstance(body, Body) else life.settings
+    record = None if parent is None else parent._cell.record
+    base = record.settings() if isinstance(record, ActorRecord) else life.settings
     return Settings(
         base.supervision if supervision is None else supervision,
         base.env if env is None else {**base.env, **env},

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 
 from greenroom.errors import ConfigError
-from greenroom.frozen import Record
+from greenroom.frozen import Frozen
 
 __all__ = ["Backoff", "Streak", "next_delay"]
 
@@ -51,7 +51,7 @@ class Backoff:
         return delay * (1.0 + self.jitter * (2.0 * chance - 1.0)) if self.jitter else delay
 
 
-class Streak(Record):
+class Streak(Frozen):
     """Failures in a row: how many delays were given, and the last of them, since the actor last ran long enough."""
 
     __slots__ = ("attempt", "last_delay")

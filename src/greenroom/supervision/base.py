@@ -13,16 +13,15 @@ from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.messaging.address import Address
-from greenroom.actor.api.behaviors import Behaviors
+from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.failure.reports import report, when
-from greenroom.actor.life.restarting import Leave, start_again
+from greenroom.actor.life.restarting import RestartOrder, start_again
+from greenroom.actor.messaging.address import Address
 from greenroom.errors import ActorTerminated, NoSuchChild, RestartLimit, Unhandled
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff, next_delay
 from greenroom.policy.intensity import Window, elapsed
-from greenroom.supervision.requests import CountChildren, StartChild, StopChild, WhichChildren
 from greenroom.supervision.childrecord import (
     ENDING,
     LEAVING,
@@ -30,33 +29,34 @@ from greenroom.supervision.childrecord import (
     RUNNING,
     STARTING,
     STOPPED,
-    Alert,
-    Due,
-    DueAlarm,
+    ChildNotice,
+    ChildRecord,
+    ChildWakeup,
     Gone,
-    Nudge,
+    RestartAlarm,
+    RestartDue,
     Rested,
     Running,
     Wake,
-    Ward,
     count,
 )
+from greenroom.supervision.requests import CountChildren, StartChild, StopChild, WhichChildren
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ask import Reply
 
-__all__ = ["LATER", "Keeping", "Operation"]
+__all__ = ["LATER", "Operation", "SupervisorBase"]
 
 _log = logging.getLogger("greenroom")
 
 Operation = Generator[None, None, None]
 
 
-class Keeping(Actor[Any, Any]):
+class SupervisorBase(Actor[Any, Any]):
     """The common part of `Supervisor` and `DynamicSupervisor`."""
 
     REQUESTS: ClassVar[tuple[type, ...]] = (StartChild, StopChild, WhichChildren, CountChildren)
-    __greenroom_stays_at_home__: ClassVar[bool] = True
+    __greenroom_stays_on_loop__: ClassVar[bool] = True
 
     def __init__(self, intensity: int | None, period: float, backoff: Backoff | None) -> None:
         self._period = period
@@ -64,32 +64,32 @@ class Keeping(Actor[Any, Any]):
         self._backoff = backoff
         self._window = Window(intensity, period)
         # By name, or (if they are all made of one template) by id; in the order they were first started.
-        self._wards: dict[Any, Ward] = {}
+        self._records: dict[Any, ChildRecord] = {}
         # What is under way, and who waits for its end: exits to be settled, and requests.
         self._operation: Operation | None = None
-        self._unsettled: deque[Ward] = deque()
+        self._unsettled: deque[ChildRecord] = deque()
         self._requests: deque[tuple[Any, Reply]] = deque()
         # While the supervisor itself is starting, it handles no notices yet.
-        self._nudge: Nudge | None = None
+        self._wakeup: ChildWakeup | None = None
 
     # -- notices
 
-    def _hear(self, alert: Alert) -> None:
+    def _child_notice(self, notice: ChildNotice) -> None:
         """Something has become of a child: see to it when it is its turn."""
-        if self._nudge is not None:
-            self._note(alert)
-            self._nudge.wake_waiter()
+        if self._wakeup is not None:
+            self._note(notice)
+            self._wakeup.wake_waiter()
         else:
-            self.ctx.cell.notify(alert)
+            self.ctx.cell.notify(notice)
 
     def receive(self, message: Any) -> Any:
         """A notice about a child, or a request."""
-        if isinstance(message, Alert):
+        if isinstance(message, ChildNotice):
             if self._is_mine(message):
                 self._take_notice(message)
             return None
         if not isinstance(message, self.REQUESTS):
-            return Behaviors.unhandled
+            return UNHANDLED
         if self._operation is not None:
             self._requests.append((message, self.ctx.defer_reply()))
             return None
@@ -100,78 +100,78 @@ class Keeping(Actor[Any, Any]):
             return None
         return None if answer is LATER else answer
 
-    def _is_mine(self, alert: Alert) -> bool:
+    def _is_mine(self, notice: ChildNotice) -> bool:
         """Whether a notice is about a child that is still one, and not about one of an incarnation before."""
-        if alert.ward is not None:
-            return self._wards.get(alert.ward.key) is alert.ward
-        return isinstance(alert, Due | Wake) and alert.owner is self
+        if notice.record is not None:
+            return self._records.get(notice.record.key) is notice.record
+        return isinstance(notice, RestartDue | Wake) and notice.owner is self
 
-    def _take_notice(self, alert: Alert) -> None:
-        if isinstance(alert, Due):
-            self._note_due(alert)
-        elif not isinstance(alert, Wake):
-            self._note(alert)
-            if alert.ward.unsettled:
-                self._unsettled.append(alert.ward)
+    def _take_notice(self, notice: ChildNotice) -> None:
+        if isinstance(notice, RestartDue):
+            self._note_due(notice)
+        elif not isinstance(notice, Wake):
+            self._note(notice)
+            if notice.record.unsettled:
+                self._unsettled.append(notice.record)
         self._go_on()
 
-    def _note(self, alert: Alert) -> None:
+    def _note(self, notice: ChildNotice) -> None:
         """Write down what has become of a child. It may be old news: the child was told something else since."""
-        ward = alert.ward
-        if isinstance(alert, Running):
-            if ward.status in (STARTING, RESTING):
-                ward.status = RUNNING
-                ward.unsettled = False
-                ward.reason = None
-                ward.forget_due()
-            started, ward.started = ward.started, []
+        record = notice.record
+        if isinstance(notice, Running):
+            if record.status in (STARTING, RESTING):
+                record.status = RUNNING
+                record.unsettled = False
+                record.reason = None
+                record.forget_due()
+            started, record.started = record.started, []
             for reply in started:
-                reply.send(ward.ref)
-        elif isinstance(alert, Gone):
-            self._note_gone(ward, alert.reason)
-        elif isinstance(alert, Rested) and ward.status != ENDING:
+                reply.send(record.ref)
+        elif isinstance(notice, Gone):
+            self._note_gone(record, notice.reason)
+        elif isinstance(notice, Rested) and record.status != ENDING:
             # If it was told to, whoever told it goes on; else this is news.
-            ward.unsettled = ward.status != LEAVING
-            ward.status = RESTING
-            ward.reason = alert.reason
+            record.unsettled = record.status != LEAVING
+            record.status = RESTING
+            record.reason = notice.reason
 
-    def _note_gone(self, ward: Ward, reason: ExitReason) -> None:
-        ref, ward.ref = ward.ref, None
-        by_itself = ward.status in (RUNNING, RESTING) or (ward.status == STARTING and ward.tries_again)
-        never_up = not ward.tries_again
-        ward.forget_due()
-        ward.status = STOPPED
-        ward.reason = reason
-        ward.unsettled = by_itself
+    def _note_gone(self, record: ChildRecord, reason: ExitReason) -> None:
+        ref, record.ref = record.ref, None
+        by_itself = record.status in (RUNNING, RESTING) or (record.status == STARTING and record.tries_again)
+        never_up = not record.tries_again
+        record.forget_due()
+        record.status = STOPPED
+        record.reason = reason
+        record.unsettled = by_itself
         cause = reason.cause
         error = cause if isinstance(cause, Exception) else ActorTerminated(ref, reason)
-        started, ward.started = ward.started, []
+        started, record.started = record.started, []
         for reply in started:
             reply.fail(error)
-        ended, ward.ended = ward.ended, []
+        ended, record.ended = record.ended, []
         for reply in ended:
             reply.send(None)
         if not by_itself:
-            self._has_ended(ward, never_up)
+            self._has_ended(record, never_up)
 
-    def _has_ended(self, ward: Ward, never_up: bool) -> None:
+    def _has_ended(self, record: ChildRecord, never_up: bool) -> None:
         """A child has ended because it was told to, or never came up: it may be time to forget it."""
         raise NotImplementedError
 
-    def _note_due(self, due: Due) -> None:
+    def _note_due(self, due: RestartDue) -> None:
         """It is time for a restart."""
-        ward = due.ward
+        record = due.record
         # A restart that was given up, or begun in another way, while this notice was queued has no alarm any more.
-        if ward.alarm is not None and ward.alarm.alert is due and ward.status == RESTING:
-            self._start_again(ward)
+        if record.alarm is not None and record.alarm.notice is due and record.status == RESTING:
+            self._start_again(record)
 
     def post_stop(self) -> None:
         """Nothing is to come any more. Who still waits for an answer would wait for ever."""
         waiting = [reply for _, reply in self._requests]
-        for ward in self._wards.values():
-            ward.forget_due()
-            waiting += [*ward.started, *ward.ended]
-            ward.started, ward.ended = [], []
+        for record in self._records.values():
+            record.forget_due()
+            waiting += [*record.started, *record.ended]
+            record.started, record.ended = [], []
         self._requests.clear()
         for reply in waiting:
             reply.fail(ActorTerminated(self.ctx.self, "before it could answer; if it is restarted, ask again"))
@@ -192,11 +192,11 @@ class Keeping(Actor[Any, Any]):
                 else:
                     return  # it waits
             if self._unsettled:
-                ward = self._unsettled.popleft()
-                if ward.unsettled and self._wards.get(ward.key) is ward:
-                    ward.unsettled = False
-                    if ward.rests or ward.status == STOPPED:  # else it has ended for good, and the notice is coming
-                        self._operation = self._settle(ward)
+                record = self._unsettled.popleft()
+                if record.unsettled and self._records.get(record.key) is record:
+                    record.unsettled = False
+                    if record.rests or record.status == STOPPED:  # else it has ended for good, and the notice is coming
+                        self._operation = self._settle(record)
             elif self._begin_what_is_due():
                 continue
             elif self._requests:
@@ -205,7 +205,7 @@ class Keeping(Actor[Any, Any]):
             else:
                 return
 
-    def _settle(self, ward: Ward) -> Operation | None:
+    def _settle(self, record: ChildRecord) -> Operation | None:
         """Do something about the end of a child, as the plan says: the operation that is, if it takes one."""
         raise NotImplementedError
 
@@ -218,9 +218,9 @@ class Keeping(Actor[Any, Any]):
     def _answer(self, request: Any, reply: Reply | None) -> Any:
         """The answer to a request, or `LATER` if it will be given to `reply`."""
         if isinstance(request, WhichChildren):
-            return [ward.info() for ward in self._wards.values()]
+            return [record.info() for record in self._records.values()]
         if isinstance(request, CountChildren):
-            return count(self._wards.values(), Keeping)
+            return count(self._records.values(), SupervisorBase)
         if isinstance(request, StartChild):
             return self._add(request, reply)
         if isinstance(request, StopChild):
@@ -241,12 +241,12 @@ class Keeping(Actor[Any, Any]):
             if answer is not LATER:
                 reply.send(answer)
 
-    def _find(self, child: object) -> Ward:
+    def _find(self, child: object) -> ChildRecord:
         """The child of this name, or with this ref."""
-        ward = self._wards.get(self._key_of(child))
-        if ward is None:
+        record = self._records.get(self._key_of(child))
+        if record is None:
             raise NoSuchChild(self.ctx.self, str(child) if isinstance(child, Address) else child)
-        return ward
+        return record
 
     def _key_of(self, child: object) -> Any:
         raise NotImplementedError
@@ -254,27 +254,27 @@ class Keeping(Actor[Any, Any]):
     def _add(self, request: StartChild, reply: Reply | None) -> Any:
         raise NotImplementedError
 
-    def _bring_up(self, ward: Ward, reply: Reply | None) -> Any:
+    def _bring_up(self, record: ChildRecord, reply: Reply | None) -> Any:
         """Start a child that has no actor, and answer when it is running."""
-        self._spawn(ward)
-        ward.started.append(self.ctx.defer_reply() if reply is None else reply)
+        self._spawn(record)
+        record.started.append(self.ctx.defer_reply() if reply is None else reply)
         return LATER
 
-    def _stop(self, ward: Ward, reply: Reply | None) -> Any:
+    def _stop(self, record: ChildRecord, reply: Reply | None) -> Any:
         """End a child because somebody asks for it, and answer when it is gone."""
-        ward.on_request = True
-        if ward.status == STOPPED:
+        record.on_request = True
+        if record.status == STOPPED:
             return None
-        ward.ended.append(self.ctx.defer_reply() if reply is None else reply)
-        if ward.status != ENDING:
-            self._end(ward)
+        record.ended.append(self.ctx.defer_reply() if reply is None else reply)
+        if record.status != ENDING:
+            self._end(record)
         return LATER
 
     # -- doing
 
-    def _spawn(self, ward: Ward) -> None:
+    def _spawn(self, record: ChildRecord) -> None:
         """Bring up the actor of a child that has none."""
-        spec = ward.spec
+        spec = record.spec
         mailbox = spec.mailbox if isinstance(spec.mailbox, MailboxConfig) else None
         life = self.ctx.cell.loop.host
         ref = life.spawn(
@@ -282,100 +282,100 @@ class Keeping(Actor[Any, Any]):
             spec.args,
             dict(spec.kwargs),
             self.ctx.self,
-            self._name_of(ward),
+            self._name_of(record),
             mailbox,
             None,
             None,
             spec.dispatcher,
         )
-        ward.entrust(ref)
+        record.entrust(ref)
 
-    def _spawn_again(self, ward: Ward) -> None:
+    def _spawn_again(self, record: ChildRecord) -> None:
         """Bring up another actor for a child that has had one; if that fails it is tried again."""
-        self._spawn(ward)
-        ward.tries_again = True
+        self._spawn(record)
+        record.tries_again = True
 
-    def _name_of(self, ward: Ward) -> str | None:
-        return ward.spec.name
+    def _name_of(self, record: ChildRecord) -> str | None:
+        return record.spec.name
 
-    def _start_again(self, ward: Ward) -> None:
-        ward.forget_due()
-        ward.unsettled = False
-        ward.status = STARTING
-        ref: Any = ward.ref
+    def _start_again(self, record: ChildRecord) -> None:
+        record.forget_due()
+        record.unsettled = False
+        record.status = STARTING
+        ref: Any = record.ref
         ref._cell.order(start_again)
 
-    def _end(self, ward: Ward) -> None:
+    def _end(self, record: ChildRecord) -> None:
         """Have a child end for good, in its own time."""
-        ref: Any = ward.ref
-        ward.forget_due()
-        ward.unsettled = False
-        ward.status = ENDING
+        ref: Any = record.ref
+        record.forget_due()
+        record.unsettled = False
+        record.status = ENDING
         if not ref.is_alive:
             return  # the notice is on its way
-        ward.standing.final = True
-        ref._cell.loop.host.request_end(ref._cell, KILLED if ward.spec.patience <= 0.0 else SHUTDOWN)
+        record.restart_state.final = True
+        ref._cell.loop.host.request_end(ref._cell, KILLED if record.spec.patience <= 0.0 else SHUTDOWN)
 
-    def _bring_down(self, wards: Iterable[Ward], cause: BaseException | None, for_good: bool) -> Operation:
+    def _bring_down(self, records: Iterable[ChildRecord], cause: BaseException | None, for_good: bool) -> Operation:
         """Have children end for good, or come to rest, one after the other."""
-        for ward in wards:
-            if ward.status == STOPPED:
+        for record in records:
+            if record.status == STOPPED:
                 continue
             if for_good:
-                if ward.status != ENDING:
-                    self._end(ward)
-                while ward.status != STOPPED:
+                if record.status != ENDING:
+                    self._end(record)
+                while record.status != STOPPED:
                     yield
             else:
-                yield from self._bring_to_rest(ward, cause)
+                yield from self._bring_to_rest(record, cause)
 
-    def _bring_to_rest(self, ward: Ward, cause: BaseException | None) -> Operation:
-        ward.forget_due()
-        if ward.status in (RUNNING, STARTING):
-            ward.status = LEAVING
-            ref: Any = ward.ref
-            killed = ward.spec.patience <= 0.0
-            ref._cell.loop.host.request_restart(ref._cell, Leave(cause, killed=killed))
-        while ward.status not in (RESTING, STOPPED):
+    def _bring_to_rest(self, record: ChildRecord, cause: BaseException | None) -> Operation:
+        record.forget_due()
+        if record.status in (RUNNING, STARTING):
+            record.status = LEAVING
+            ref: Any = record.ref
+            killed = record.spec.patience <= 0.0
+            ref._cell.loop.host.request_restart(ref._cell, RestartOrder(cause, killed=killed))
+        while record.status not in (RESTING, STOPPED):
             yield
-        ward.unsettled = False
+        record.unsettled = False
 
-    def _restart_alone(self, ward: Ward) -> None:
+    def _restart_alone(self, record: ChildRecord) -> None:
         """Start a child again, now or when its backoff is over."""
-        if ward.status == STOPPED:  # it is gone, though it was to come back: a new one takes its place
-            self._spawn_again(ward)
+        if record.status == STOPPED:  # it is gone, though it was to come back: a new one takes its place
+            self._spawn_again(record)
             return
-        ward.forget_due()
-        delay = self._delay_for(ward)
-        self._report(ward, f"{self.ctx.self} restarts it {when(delay)}", delay)
+        record.forget_due()
+        delay = self._delay_for(record)
+        self._report(record, f"{self.ctx.self} restarts it {when(delay)}", delay)
         if delay <= 0.0:
-            self._start_again(ward)
+            self._start_again(record)
         else:
             cell = self.ctx.cell
             due = cell.loop.now() + delay
-            ward.standing.due = due
-            ward.alarm = DueAlarm(cell, due, Due(ward, self))
+            record.restart_state.due = due
+            record.alarm = RestartAlarm(cell, due, RestartDue(record, self))
 
-    def _delay_for(self, ward: Ward) -> float:
+    def _delay_for(self, record: ChildRecord) -> float:
         """How long the next restart of a child waits."""
-        backoff = self._backoff if ward.spec.backoff is None else ward.spec.backoff
+        backoff = self._backoff if record.spec.backoff is None else record.spec.backoff
         chance = self.ctx.system.random.random() if backoff is not None and backoff.jitter else 0.5
-        standing = ward.standing
-        failure = standing.failure
-        since = standing.running_since
+        restart_state = record.restart_state
+        failure = restart_state.failure
+        since = restart_state.running_since
         was_up = failure is None or failure.was_running
         ran = elapsed(since, self.ctx.now()) if since is not None and was_up else None
-        delay, standing.streak = next_delay(backoff, standing.streak, ran, self._period, chance)
-        standing.quiet_time = self._period
+        delay, restart_state.streak = next_delay(backoff, restart_state.streak, ran, self._period, chance)
+        restart_state.quiet_time = self._period
         return delay
 
-    def _give_up(self, ward: Ward) -> Operation:
+    def _give_up(self, record: ChildRecord) -> Operation:
         """One restart too many: stop them all, then fail with what the last one failed with."""
-        reason: Any = ward.reason
-        ref = ward.ref
+        reason: Any = record.reason
+        ref = record.ref
         why = f"more than {self._intensity} restarts in {self._period:g} s"
-        self._report(ward, f"{why}: {self.ctx.self} stops its children and fails", 0.0, always=True)
-        yield from self._bring_down(self._down_order(ward), None, for_good=True)
+        self._report(record, f"{why}: {self.ctx.self} stops its children and fails", 0.0, always=True)
+        yield from self._bring_down(self._down_order(record), None, for_good=True)
         cause = reason.cause
         if cause is None:
             cause = RestartLimit(self.ctx.self, ref, reason, self._intensity or 0, self._period)
@@ -385,22 +385,22 @@ class Keeping(Actor[Any, Any]):
         while True:
             yield  # there is nothing more to do
 
-    def _down_order(self, first: Ward | None = None) -> list[Ward]:
+    def _down_order(self, first: ChildRecord | None = None) -> list[ChildRecord]:
         """All children, the youngest first; `first`, which is down already, before all."""
-        wards = [ward for ward in reversed(self._wards.values()) if ward is not first]
-        return wards if first is None else [first, *wards]
+        records = [record for record in reversed(self._records.values()) if record is not first]
+        return records if first is None else [first, *records]
 
-    def _report(self, ward: Ward, decision: str, acts_in: float, always: bool = False) -> None:
+    def _report(self, record: ChildRecord, decision: str, acts_in: float, always: bool = False) -> None:
         """Tell people of a failure and of what was decided; of other ends, that they lead to a restart."""
-        ref: Any = ward.ref
+        ref: Any = record.ref
         if ref is None or not ref.is_alive:
             return
-        standing = ward.standing
-        if not standing.reported:
-            report(ref._cell, standing, decision, acts_in, always)
+        restart_state = record.restart_state
+        if not restart_state.reported:
+            report(ref._cell, restart_state, decision, acts_in, always)
         else:
             fields = ref._cell.loop.host.log_fields(ref._cell)
-            _log.info("%s ended (%s); %s", ref, ward.reason, decision, extra=fields)
+            _log.info("%s ended (%s); %s", ref, record.reason, decision, extra=fields)
 
 
 LATER = object()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom._core.scheduler.stepping import Wait
 from greenroom._core.timing.timers import Alarm
-from greenroom.actor.failure.reports import Doing
-from greenroom.actor.records.restartstate import Standing, standing_of
-from greenroom.actor.records.states import State
+from greenroom.actor.failure.reports import FailureSource
 from greenroom.actor.messaging.timers import set_alarm
+from greenroom.actor.records.restartstate import RestartState, restart_state_of
+from greenroom.actor.records.states import State
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.policy.children import ChildSpec
 from greenroom.policy.directives import OnRestart
@@ -30,15 +30,15 @@ __all__ = [
     "RUNNING",
     "STARTING",
     "STOPPED",
-    "Alert",
-    "Due",
-    "DueAlarm",
+    "ChildNotice",
+    "ChildRecord",
+    "ChildWakeup",
     "Gone",
-    "Nudge",
+    "RestartAlarm",
+    "RestartDue",
     "Rested",
     "Running",
     "Wake",
-    "Ward",
     "count",
 ]
 
@@ -54,31 +54,31 @@ ENDING = "ending"
 """It has been told to end for good."""
 
 
-class Alert(Doing):
+class ChildNotice(FailureSource):
     """A notice to the supervisor itself."""
 
-    __slots__ = ("ward",)
+    __slots__ = ("record",)
 
-    def __init__(self, ward: Any) -> None:
-        self.ward = ward
+    def __init__(self, record: Any) -> None:
+        self.record = record
 
     def __str__(self) -> str:
         return "over its children"
 
 
-class Running(Alert):
+class Running(ChildNotice):
     """The child is running."""
 
     __slots__ = ()
 
 
-class Rested(Alert):
+class Rested(ChildNotice):
     """The child has ended, and waits."""
 
     __slots__ = ("reason",)
 
-    def __init__(self, ward: Any, reason: ExitReason) -> None:
-        self.ward = ward
+    def __init__(self, record: Any, reason: ExitReason) -> None:
+        self.record = record
         self.reason = reason
 
 
@@ -88,46 +88,46 @@ class Gone(Rested):
     __slots__ = ()
 
 
-class Due(Alert):
+class RestartDue(ChildNotice):
     """It is time for a restart: of the child or, without one, of those that `owner` restarts together."""
 
     __slots__ = ("owner",)
 
-    def __init__(self, ward: Any, owner: object) -> None:
-        self.ward = ward
+    def __init__(self, record: Any, owner: object) -> None:
+        self.record = record
         self.owner = owner
 
 
-class Wake(Alert):
+class Wake(ChildNotice):
     """`owner` has something to do."""
 
     __slots__ = ("owner",)
 
     def __init__(self, owner: object) -> None:
-        self.ward = None
+        self.record = None
         self.owner = owner
 
 
-class DueAlarm(Alarm):
-    """Sends a `Due`. A notice: a supervisor whose mailbox is full must hear of it all the same."""
+class RestartAlarm(Alarm):
+    """Sends a `RestartDue`. A notice: a supervisor whose mailbox is full must hear of it all the same."""
 
-    __slots__ = ("_cell", "alert")
+    __slots__ = ("_cell", "notice")
 
-    def __init__(self, cell: Cell, deadline: float, alert: Due) -> None:
+    def __init__(self, cell: Cell, deadline: float, notice: RestartDue) -> None:
         self._cell = cell
-        self.alert = alert
+        self.notice = notice
         set_alarm(cell.loop, self, deadline)
 
-    def ring(self, door: object) -> None:
+    def ring(self, admission: object) -> None:
         """The time has come."""
-        self._cell.notify(self.alert)
+        self._cell.notify(self.notice)
 
     def cancel(self) -> None:
         """Send nothing."""
         self.disarm(self._cell.loop.timers)
 
 
-class Nudge(Wait):
+class ChildWakeup(Wait):
     """What a supervisor that is starting waits for: something has happened to a child."""
 
     __slots__ = ("_cancelled",)
@@ -149,15 +149,15 @@ class Nudge(Wait):
         return True
 
 
-class Ward:
+class ChildRecord:
     """One child: its spec, its ref while there is one, and where it stands. The keeper of that actor."""
 
     __slots__ = (
         "alarm",
         "ended",
-        "hear",
         "key",
         "new",
+        "notify",
         "on_request",
         "reason",
         "ref",
@@ -168,10 +168,10 @@ class Ward:
         "unsettled",
     )
 
-    def __init__(self, spec: ChildSpec, key: Any, hear: Callable[[Alert], None]) -> None:
+    def __init__(self, spec: ChildSpec, key: Any, notify: Callable[[ChildNotice], None]) -> None:
         self.spec = spec
         self.key = key
-        self.hear = hear
+        self.notify = notify
         self.ref: ActorRef[Any, Any] | None = None
         self.status = STOPPED
         # How it ended, and whether something is still to be done about that.
@@ -182,7 +182,7 @@ class Ward:
         # Whether it is to be forgotten if its first start fails, and whether it was stopped because somebody said so.
         self.new = False
         self.on_request = False
-        self.alarm: DueAlarm | None = None
+        self.alarm: RestartAlarm | None = None
         # Who waits for it to be running, or to be gone.
         self.started: list[Reply] = []
         self.ended: list[Reply] = []
@@ -195,17 +195,17 @@ class Ward:
 
     def rested(self, cell: Cell, reason: ExitReason) -> None:
         """It has ended, and waits."""
-        self.hear(Rested(self, reason))
+        self.notify(Rested(self, reason))
 
     def running(self, cell: Cell) -> None:
         """It is running."""
         self.tries_again = True
         self.new = False
-        self.hear(Running(self))
+        self.notify(Running(self))
 
     def gone(self, cell: Cell, reason: ExitReason) -> None:
         """It has ended for good."""
-        self.hear(Gone(self, reason))
+        self.notify(Gone(self, reason))
 
     # -- asked by its supervisor
 
@@ -215,21 +215,21 @@ class Ward:
         return self.status == RESTING and self.ref is not None and self.ref.is_alive
 
     @property
-    def standing(self) -> Standing:
+    def restart_state(self) -> RestartState:
         """The runtime's own record of it; it must be alive."""
         ref: Any = self.ref
-        return standing_of(ref._cell.body)
+        return restart_state_of(ref._cell.record)
 
     def entrust(self, ref: Any) -> None:
         """Look after the new actor `ref`."""
         self.ref = ref
         self.status = STARTING
         self.tries_again = self.on_request = False
-        standing = self.standing
-        standing.keeper = self
-        standing.patience = self.spec.patience
+        restart_state = self.restart_state
+        restart_state.supervisor = self
+        restart_state.patience = self.spec.patience
         if isinstance(self.spec.mailbox, OnRestart):
-            standing.mailbox = self.spec.mailbox
+            restart_state.mailbox = self.spec.mailbox
 
     def forget_due(self) -> None:
         """It is not restarted by itself any more."""
@@ -241,15 +241,19 @@ class Ward:
         """What others are told of it."""
         if self.ref is None or not self.ref.is_alive:
             return ChildInfo(self.spec.name, None, State.TERMINATED, 0, None, None)
-        standing = self.standing
-        due = standing.due if standing.resting else None
-        return ChildInfo(self.ref.name, self.ref, self.ref.state, standing.restarts, standing.last_restart, due)
+        restart_state = self.restart_state
+        due = restart_state.due if restart_state.resting else None
+        return ChildInfo(
+            self.ref.name, self.ref, self.ref.state, restart_state.restarts, restart_state.last_restart, due
+        )
 
 
-def count(wards: Iterable[Ward], supervisor: type) -> ChildCounts:
+def count(records: Iterable[ChildRecord], supervisor: type) -> ChildCounts:
     """How many there are; those whose factory is a `supervisor` class are supervisors."""
-    statuses = [ward.status for ward in wards]
-    kinds = [isinstance(ward.spec.factory, type) and issubclass(ward.spec.factory, supervisor) for ward in wards]
+    statuses = [record.status for record in records]
+    kinds = [
+        isinstance(record.spec.factory, type) and issubclass(record.spec.factory, supervisor) for record in records
+    ]
     return ChildCounts(
         specs=len(statuses),
         active=statuses.count(RUNNING),

@@ -12,14 +12,14 @@ from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import AutoShutdown, ChildSpec, DynamicSpec
 from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Child, GiveUp, plan, wants_restart
-from greenroom.supervision.base import Keeping, Operation
+from greenroom.supervision.base import Operation, SupervisorBase
+from greenroom.supervision.childrecord import ChildRecord
 from greenroom.supervision.requests import StartChild
-from greenroom.supervision.childrecord import Ward
 
 __all__ = ["DynamicSupervisor"]
 
 
-class DynamicSupervisor(Keeping):
+class DynamicSupervisor(SupervisorBase):
     """Makes all its children of one template: `StartChild(*args, **kwargs)` adds its arguments to the template's.
 
     Each is restarted by itself, with the same arguments. One that has ended for good is forgotten.
@@ -61,9 +61,9 @@ class DynamicSupervisor(Keeping):
 
     def pre_start(self) -> None:
         """Its children end one after the other, each in its own time."""
-        self.ctx.extra().orderly = True
+        self.ctx.ensure_extras().orderly = True
 
-    def _name_of(self, ward: Ward) -> str | None:
+    def _name_of(self, record: ChildRecord) -> str | None:
         return None  # they are called after their kind and their number
 
     def _key_of(self, child: object) -> Any:
@@ -76,35 +76,35 @@ class DynamicSupervisor(Keeping):
 
     def _add(self, request: StartChild, reply: Reply | None) -> Any:
         limit = self._spec.max_children
-        if limit is not None and len(self._wards) >= limit:
+        if limit is not None and len(self._records) >= limit:
             raise TooManyChildren(self.ctx.self, limit)
         template = self._spec.template
         spec = template
         if request.args or request.kwargs:
             spec = replace(template, args=(*template.args, *request.args), kwargs={**template.kwargs, **request.kwargs})
-        ward = Ward(spec, None, self._hear)
-        return self._bring_up(ward, reply)
+        record = ChildRecord(spec, None, self._child_notice)
+        return self._bring_up(record, reply)
 
-    def _spawn(self, ward: Ward) -> None:
-        self._wards.pop(ward.key, None)
-        super()._spawn(ward)
-        ref: Any = ward.ref
-        ward.key = ref.id
-        self._wards[ward.key] = ward
+    def _spawn(self, record: ChildRecord) -> None:
+        self._records.pop(record.key, None)
+        super()._spawn(record)
+        ref: Any = record.ref
+        record.key = ref.id
+        self._records[record.key] = record
 
-    def _settle(self, ward: Ward) -> Operation | None:
-        reason: Any = ward.reason
-        wants = wants_restart(ward.spec.restart, reason.kind)
+    def _settle(self, record: ChildRecord) -> Operation | None:
+        reason: Any = record.reason
+        wants = wants_restart(record.spec.restart, reason.kind)
         within_limit = self._window.admits(self.ctx.now()) if wants else True
-        view = Child(ward.spec.name, ward.spec.restart)
+        view = Child(record.spec.name, record.spec.restart)
         actions = plan(Scope.ONE_FOR_ONE, AutoShutdown.NEVER, [view], 0, reason.kind, within_limit)
         if any(isinstance(action, GiveUp) for action in actions):
-            return self._give_up(ward)
+            return self._give_up(record)
         if wants:
-            self._restart_alone(ward)
+            self._restart_alone(record)
         else:
-            self._wards.pop(ward.key, None)
+            self._records.pop(record.key, None)
         return None
 
-    def _has_ended(self, ward: Ward, never_up: bool) -> None:
-        self._wards.pop(ward.key, None)
+    def _has_ended(self, record: ChildRecord, never_up: bool) -> None:
+        self._records.pop(record.key, None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from greenroom.actor.failure.reports import when
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.ask import Reply
-from greenroom.actor.failure.reports import when
 from greenroom.errors import (
     ActorTerminated,
     BadArgument,
@@ -22,14 +22,24 @@ from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import AutoShutdown, ChildSpec, Restart, SupervisorSpec
 from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Action, Child, Forget, GiveUp, ShutDown, Start, Stop, plan, wants_restart
-from greenroom.supervision.base import Keeping, Operation
+from greenroom.supervision.base import Operation, SupervisorBase
+from greenroom.supervision.childrecord import (
+    LEAVING,
+    RESTING,
+    STARTING,
+    STOPPED,
+    ChildRecord,
+    ChildWakeup,
+    RestartAlarm,
+    RestartDue,
+    Wake,
+)
 from greenroom.supervision.requests import DeleteChild, RestartChild, StartChild
-from greenroom.supervision.childrecord import LEAVING, RESTING, STARTING, STOPPED, Due, DueAlarm, Nudge, Wake, Ward
 
 __all__ = ["Supervisor"]
 
 
-class Supervisor(Keeping):
+class Supervisor(SupervisorBase):
     """Starts its children in order, restarts them as their specs say, and stops them in reverse.
 
     >>> import asyncio
@@ -52,9 +62,9 @@ class Supervisor(Keeping):
         super().__init__(spec.intensity, spec.period, spec.backoff)
         self._spec = spec
         # Those that wait for the same moment, to be started together; and whether it has come.
-        self._batch: list[Ward] = []
+        self._batch: list[ChildRecord] = []
         self._batch_due = 0.0
-        self._batch_alarm: DueAlarm | None = None
+        self._batch_alarm: RestartAlarm | None = None
         self._batch_is_due = False
 
     @staticmethod
@@ -73,23 +83,23 @@ class Supervisor(Keeping):
 
     async def pre_start(self) -> None:
         """Start all children, one after the other; if one cannot start, stop those before it and fail."""
-        self.ctx.extra().orderly = True
-        self._nudge = Nudge()
+        self.ctx.ensure_extras().orderly = True
+        self._wakeup = ChildWakeup()
         for spec in self._spec.children:
-            ward = self._wards[spec.name] = Ward(spec, spec.name, self._hear)
+            record = self._records[spec.name] = ChildRecord(spec, spec.name, self._child_notice)
             try:
-                self._spawn(ward)
-                while ward.status == STARTING:
-                    await self._nudge
-                if not ward.tries_again:
-                    raise self._cause_of(ward)
+                self._spawn(record)
+                while record.status == STARTING:
+                    await self._wakeup
+                if not record.tries_again:
+                    raise self._cause_of(record)
             except Exception:
                 for _ in self._bring_down(self._down_order(), None, for_good=True):
-                    await self._nudge
+                    await self._wakeup
                 raise
-        self._nudge = None
+        self._wakeup = None
         # Something may have become of the first while the last were starting.
-        self._unsettled.extend(ward for ward in self._wards.values() if ward.unsettled)
+        self._unsettled.extend(record for record in self._records.values() if record.unsettled)
         self.ctx.cell.notify(Wake(self))
 
     def post_stop(self) -> None:
@@ -98,52 +108,54 @@ class Supervisor(Keeping):
         if self._batch_alarm is not None:
             self._batch_alarm.cancel()
 
-    def _cause_of(self, ward: Ward) -> BaseException:
+    def _cause_of(self, record: ChildRecord) -> BaseException:
         """Why a child could not start."""
-        reason: Any = ward.reason
-        return ActorTerminated(f"{self.ctx.self}/{ward.spec.name}", reason) if reason.cause is None else reason.cause
+        reason: Any = record.reason
+        return ActorTerminated(f"{self.ctx.self}/{record.spec.name}", reason) if reason.cause is None else reason.cause
 
     # -- exits
 
-    def _settle(self, ward: Ward) -> Operation | None:
-        reason: Any = ward.reason
-        wants = wants_restart(ward.spec.restart, reason.kind)
+    def _settle(self, record: ChildRecord) -> Operation | None:
+        reason: Any = record.reason
+        wants = wants_restart(record.spec.restart, reason.kind)
         within_limit = self._window.admits(self.ctx.now()) if wants else True
-        wards = self._concerned(ward)
+        records = self._concerned(record)
         views = [
             Child(one.spec.name, one.spec.restart, not one.on_request, one.spec.significant, _has_finished(one))
-            for one in wards
+            for one in records
         ]
-        actions = plan(self._spec.scope, self._spec.auto_shutdown, views, wards.index(ward), reason.kind, within_limit)
+        actions = plan(
+            self._spec.scope, self._spec.auto_shutdown, views, records.index(record), reason.kind, within_limit
+        )
         if any(isinstance(action, GiveUp) for action in actions):
-            return self._give_up(ward)
+            return self._give_up(record)
         if wants and self._spec.scope is Scope.ONE_FOR_ONE:
-            self._restart_alone(ward)
+            self._restart_alone(record)
             return None
-        return self._carry_out(actions, ward)
+        return self._carry_out(actions, record)
 
-    def _concerned(self, ward: Ward) -> list[Ward]:
+    def _concerned(self, record: ChildRecord) -> list[ChildRecord]:
         """Those a plan has to know of."""
-        if self._spec.scope is Scope.ONE_FOR_ONE and not ward.spec.significant:
-            return [ward]
-        return list(self._wards.values())
+        if self._spec.scope is Scope.ONE_FOR_ONE and not record.spec.significant:
+            return [record]
+        return list(self._records.values())
 
-    def _carry_out(self, actions: tuple[Action, ...], ward: Ward) -> Operation:
-        reason: Any = ward.reason
+    def _carry_out(self, actions: tuple[Action, ...], record: ChildRecord) -> Operation:
+        reason: Any = record.reason
         starts = next((action for action in actions if isinstance(action, Start)), None)
         delay = 0.0
-        if starts is not None and ward.rests:
-            delay = self._delay_for(ward)
-            self._report(ward, f"{self.ctx.self} restarts {', '.join(starts.names)} {when(delay)}", delay)
+        if starts is not None and record.rests:
+            delay = self._delay_for(record)
+            self._report(record, f"{self.ctx.self} restarts {', '.join(starts.names)} {when(delay)}", delay)
         for action in actions:
             if isinstance(action, Stop):
-                for one in [self._wards[name] for name in action.names]:
+                for one in [self._records[name] for name in action.names]:
                     for_good = starts is None or one.spec.restart is Restart.TEMPORARY
                     yield from self._bring_down([one], reason.cause, for_good)
             elif isinstance(action, Forget):
-                self._wards.pop(action.name, None)
+                self._records.pop(action.name, None)
             elif isinstance(action, Start):
-                self._wait_together([self._wards[name] for name in action.names if name in self._wards], delay)
+                self._wait_together([self._records[name] for name in action.names if name in self._records], delay)
                 if self._batch_alarm is None:
                     yield from self._start_batch()
             elif isinstance(action, ShutDown):
@@ -152,7 +164,7 @@ class Supervisor(Keeping):
 
     # -- starting several
 
-    def _wait_together(self, wards: list[Ward], delay: float) -> None:
+    def _wait_together(self, records: list[ChildRecord], delay: float) -> None:
         """Let these be started together, when the delay is over; and with them those that wait already."""
         cell = self.ctx.cell
         now: float = cell.loop.now()
@@ -162,34 +174,34 @@ class Supervisor(Keeping):
             self._batch_alarm = None
             due = max(due, self._batch_due)
         self._batch_is_due = False
-        waiting = {id(ward) for ward in (*self._batch, *wards)}
-        self._batch = [ward for ward in self._wards.values() if id(ward) in waiting]
+        waiting = {id(record) for record in (*self._batch, *records)}
+        self._batch = [record for record in self._records.values() if id(record) in waiting]
         self._batch_due = due
-        for ward in self._batch:
-            ward.forget_due()
-            if ward.rests:
-                ward.standing.due = due
+        for record in self._batch:
+            record.forget_due()
+            if record.rests:
+                record.restart_state.due = due
         if due > now:
-            self._batch_alarm = DueAlarm(cell, due, Due(None, self))
+            self._batch_alarm = RestartAlarm(cell, due, RestartDue(None, self))
 
     def _start_batch(self) -> Operation:
         batch, self._batch = self._batch, []
-        for ward in batch:
-            if self._wards.get(ward.key) is not ward or ward.on_request:
+        for record in batch:
+            if self._records.get(record.key) is not record or record.on_request:
                 continue
-            if ward.status == RESTING:
-                self._start_again(ward)
-            elif ward.status == STOPPED:  # it had finished, or is gone
-                self._spawn_again(ward)
+            if record.status == RESTING:
+                self._start_again(record)
+            elif record.status == STOPPED:  # it had finished, or is gone
+                self._spawn_again(record)
             else:
                 continue
-            while ward.status == STARTING:
+            while record.status == STARTING:
                 yield
-            if ward.status == RESTING and ward.unsettled:
+            if record.status == RESTING and record.unsettled:
                 return  # it failed again: those that are left are part of what is done about that
 
-    def _note_due(self, due: Due) -> None:
-        if due.ward is not None:
+    def _note_due(self, due: RestartDue) -> None:
+        if due.record is not None:
             super()._note_due(due)
         elif self._batch_alarm is not None:
             self._batch_alarm = None
@@ -202,26 +214,26 @@ class Supervisor(Keeping):
         self._operation = self._start_batch()
         return True
 
-    def _spawn(self, ward: Ward) -> None:
-        super()._spawn(ward)
+    def _spawn(self, record: ChildRecord) -> None:
+        super()._spawn(record)
         # A new actor stands where the list of children has it, for they are stopped in reverse.
         younger: Any = None
-        for other in reversed(self._wards.values()):
-            if other is ward:
+        for other in reversed(self._records.values()):
+            if other is record:
                 if younger is not None:
-                    ref: Any = ward.ref
-                    ref.parent._cell.body.family.put_before(ref._cell.body, younger._cell.body)
+                    ref: Any = record.ref
+                    ref.parent._cell.record.child_list.put_before(ref._cell.record, younger._cell.record)
                 return
             if other.ref is not None and other.ref.is_alive:
                 younger = other.ref
 
     # -- requests
 
-    def _find(self, child: object) -> Ward:
-        ward = super()._find(child)
-        if isinstance(child, Address) and ward.ref is not None and child != ward.ref:
+    def _find(self, child: object) -> ChildRecord:
+        record = super()._find(child)
+        if isinstance(child, Address) and record.ref is not None and child != record.ref:
             raise NoSuchChild(self.ctx.self, f"{child} (ended: another has its place)")
-        return ward
+        return record
 
     def _key_of(self, child: object) -> Any:
         if isinstance(child, Address):
@@ -233,40 +245,40 @@ class Supervisor(Keeping):
         if len(request.args) != 1 or request.kwargs:
             raise BadArgument(f"a Supervisor takes StartChild(ChildSpec(...)), not {request!r}")
         spec = self._spec.require_fit(request.args[0])
-        if spec.name in self._wards:
+        if spec.name in self._records:
             raise ChildExists(self.ctx.self, spec.name)
-        ward = Ward(spec, spec.name, self._hear)
-        ward.new = True
-        self._wards[spec.name] = ward
+        record = ChildRecord(spec, spec.name, self._child_notice)
+        record.new = True
+        self._records[spec.name] = record
         try:
-            return self._bring_up(ward, reply)
+            return self._bring_up(record, reply)
         except Exception:
-            del self._wards[spec.name]
+            del self._records[spec.name]
             raise
 
-    REQUESTS: ClassVar[tuple[type, ...]] = (*Keeping.REQUESTS, RestartChild, DeleteChild)
+    REQUESTS: ClassVar[tuple[type, ...]] = (*SupervisorBase.REQUESTS, RestartChild, DeleteChild)
 
     def _answer_more(self, request: Any, reply: Reply | None) -> Any:
         if isinstance(request, RestartChild):
             return self._bring_up(self._require_stopped(request.child), reply)
         if isinstance(request, DeleteChild):
-            del self._wards[self._require_stopped(request.child).key]
+            del self._records[self._require_stopped(request.child).key]
             return None
         return super()._answer_more(request, reply)
 
-    def _require_stopped(self, child: object) -> Ward:
-        ward = self._find(child)
-        if ward.status in (RESTING, LEAVING):
-            raise ChildRestarting(self.ctx.self, ward.spec.name)
-        if ward.status != STOPPED:
-            raise ChildRunning(self.ctx.self, ward.spec.name)
-        return ward
+    def _require_stopped(self, child: object) -> ChildRecord:
+        record = self._find(child)
+        if record.status in (RESTING, LEAVING):
+            raise ChildRestarting(self.ctx.self, record.spec.name)
+        if record.status != STOPPED:
+            raise ChildRunning(self.ctx.self, record.spec.name)
+        return record
 
-    def _has_ended(self, ward: Ward, never_up: bool) -> None:
-        if (never_up and ward.new) or (ward.on_request and ward.spec.restart is Restart.TEMPORARY):
-            self._wards.pop(ward.key, None)
+    def _has_ended(self, record: ChildRecord, never_up: bool) -> None:
+        if (never_up and record.new) or (record.on_request and record.spec.restart is Restart.TEMPORARY):
+            self._records.pop(record.key, None)
 
 
-def _has_finished(ward: Ward) -> bool:
+def _has_finished(record: ChildRecord) -> bool:
     """Whether it has ended by itself, and is not to come back by itself."""
-    return ward.status == STOPPED and not ward.unsettled
+    return record.status == STOPPED and not record.unsettled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from greenroom._core.observerhooks import Hooks
+from greenroom._core.observerhooks import ObserverHooks
 
 __all__ = ["Observer", "Observers"]
 
@@ -49,7 +49,7 @@ class Observers:
 
     __slots__ = ("_hooks",)
 
-    def __init__(self, hooks: Hooks) -> None:
+    def __init__(self, hooks: ObserverHooks) -> None:
         self._hooks = hooks
 
     def add(self, observer: object) -> None:

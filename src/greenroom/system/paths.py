@@ -5,33 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from greenroom._core.scheduler.loop import Loop
-from greenroom.actor.records.record import Family
+from greenroom.actor.records.record import ChildList
 from greenroom.errors import BadArgument
 
 __all__ = ["find_by_name"]
 
 
-def find_by_name(loop: Loop, top: Family, wanted: str | int) -> Any:
+def find_by_name(loop: Loop, top: ChildList, wanted: str | int) -> Any:
     """The ref of the actor with this id, path, or name at the top; None if none is alive."""
     if isinstance(wanted, int):
         cell = loop.table.find(wanted)
         return None if cell is None else cell.ref
     if not isinstance(wanted, str):
         raise BadArgument(f"actors are found by name, path or id, not by {wanted!r}")
-    family: Family | None = top
+    child_list: ChildList | None = top
     found: Any = None
     for name in wanted.removeprefix("/").split("/"):
-        found = None if family is None else _child(loop, family, found, name)
+        found = None if child_list is None else _child(loop, child_list, found, name)
         if found is None:
             return None
-        family = found._cell.body.family
+        child_list = found._cell.record.child_list
     return found
 
 
-def _child(loop: Loop, family: Family, parent: Any, name: str) -> Any:
-    body = family.names.get(name)
-    if body is not None:
-        return body.cell.ref
+def _child(loop: Loop, child_list: ChildList, parent: Any, name: str) -> Any:
+    record = child_list.names.get(name)
+    if record is not None:
+        return record.cell.ref
     # A nameless actor is called after its kind and its number, so the number finds it.
     _, mark, number = name.rpartition("$")
     slot, _, generation = number.partition(".")

@@ -17,11 +17,11 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.timing.timers import Alarm
-from greenroom.actor.records.record import Body
-from greenroom.actor.messaging.drain import drain
 from greenroom.actor.life.forcing import cancel_handler
+from greenroom.actor.messaging.drain import drain
+from greenroom.actor.records.record import ActorRecord
 from greenroom.exits import KILLED, SHUTDOWN
-from greenroom.frozen import Record
+from greenroom.frozen import Frozen
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.poller import Poller
@@ -47,7 +47,7 @@ class Phase:
     STOPPED = "stopped"
 
 
-class ShutdownReport(Record):
+class ShutdownReport(Frozen):
     """How a system ended. `forced` are the paths of actors that did not stop in time."""
 
     __slots__ = ("started", "terminated", "forced", "seconds", "cause")  # noqa: RUF023 - in the order of the arguments
@@ -73,7 +73,7 @@ class _OverallDeadline(Alarm):
         self.set_up_alarm(deadline)
         self._ring = ring
 
-    def ring(self, door: object) -> None:
+    def ring(self, admission: object) -> None:
         """The time is up."""
         self._ring()
 
@@ -118,8 +118,8 @@ class Shutdown:
         loop = self._life.loop
         began = loop.now()
         self._all_gone = asyncio.get_running_loop().create_future()
-        for body in reversed(self._life.top.bodies()):
-            self._life.request_end(body.cell, SHUTDOWN)
+        for record in reversed(self._life.top.records()):
+            self._life.request_end(record.cell, SHUTDOWN)
         try:
             if self._life.top.count > 0 and not await self._wait(timeout):
                 _log.warning("%s: %d actors did not stop in %s s", self._name, len(loop.table), timeout)
@@ -170,29 +170,29 @@ class Shutdown:
 
     async def _cancel_handlers(self) -> None:
         for cell in list(self._life.loop.table):
-            body = cell.body
-            if cell.task is not None and isinstance(body, Body):
+            record = cell.record
+            if cell.task is not None and isinstance(record, ActorRecord):
                 self._life.note_forced(cell)
-                cancel_handler(self._life, cell, body.extra())
+                cancel_handler(self._life, cell, record.ensure_extras())
         for _ in range(_TURNS):
             await asyncio.sleep(0)
-        if self._life.loop.elsewhere:
+        if self._life.loop.handoffs:
             await self._poller.idle()
 
     def _force_all(self) -> None:
         """End whatever is left, children before their parents; no hook runs any more."""
-        for cell in _bottom_up(self._life.top.bodies()):
-            body = cell.body
-            if not isinstance(body, Body):
+        for cell in _bottom_up(self._life.top.records()):
+            record = cell.record
+            if not isinstance(record, ActorRecord):
                 continue
-            if self.phase == Phase.STOPPING and body.state > 0:
+            if self.phase == Phase.STOPPING and record.state > 0:
                 self._life.note_forced(cell)
             if cell.task is not None:
-                body.extra().abandoned = True
+                record.ensure_extras().abandoned = True
                 self._life.loop.visits.abandon(cell)
             cell.close()
-            drain(cell, body.more, "stopped")
-            self._life.finish(cell, body, KILLED if body.state > 0 else SHUTDOWN)
+            drain(cell, record.extras, "stopped")
+            self._life.finish(cell, record, KILLED if record.state > 0 else SHUTDOWN)
 
     def _stop_loop(self, began: float) -> list[Thread]:
         """Phases 4 and 5; the threads that are still to end."""
@@ -252,13 +252,13 @@ def _resolve(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _bottom_up(bodies: list[Body]) -> list[Any]:
-    """The cells of `bodies` and all below them, children before their parents."""
+def _bottom_up(records: list[ActorRecord]) -> list[Any]:
+    """The cells of `records` and all below them, children before their parents."""
     found = []
-    waiting = list(bodies)
+    waiting = list(records)
     while waiting:
-        body = waiting.pop()
-        found.append(body.cell)
-        if body.family is not None:
-            waiting.extend(body.family.bodies())
+        record = waiting.pop()
+        found.append(record.cell)
+        if record.child_list is not None:
+            waiting.extend(record.child_list.records())
     return list(reversed(found))

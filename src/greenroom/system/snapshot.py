@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from greenroom._core.scheduler.accounting import count_cell
-from greenroom.actor.records.record import Body, Family
 from greenroom.actor.messaging.ref import ActorRef
-from greenroom.actor.spawner import CONCURRENT
-from greenroom.actor.records.restartstate import Standing
+from greenroom.actor.records.record import ActorRecord, ChildList
+from greenroom.actor.records.restartstate import RestartState
 from greenroom.actor.records.states import STATES
+from greenroom.actor.spawner import CONCURRENT
 from greenroom.lanes import Lane
 from greenroom.ledger import Ledger
 
@@ -78,57 +78,57 @@ class SystemSnapshot:
         return json.dumps(self.as_dict())
 
 
-def snapshots_of(family: Family) -> list[ActorSnapshot]:
-    """Every actor of `family` and below, parents before their children."""
+def snapshots_of(child_list: ChildList) -> list[ActorSnapshot]:
+    """Every actor of `child_list` and below, parents before their children."""
     found: list[ActorSnapshot] = []
-    waiting = list(reversed(family.bodies()))
+    waiting = list(reversed(child_list.records()))
     while waiting:
-        body = waiting.pop()
-        children = [] if body.family is None else body.family.bodies()
-        found.append(_snapshot_of(body, children))
+        record = waiting.pop()
+        children = [] if record.child_list is None else record.child_list.records()
+        found.append(_snapshot_of(record, children))
         waiting.extend(reversed(children))
     return found
 
 
-def _snapshot_of(body: Body, children: list[Body]) -> ActorSnapshot:
-    cell = body.cell
+def _snapshot_of(record: ActorRecord, children: list[ActorRecord]) -> ActorSnapshot:
+    cell = record.cell
     ref: ActorRef[Any, Any] = cell.ref
     depths = {lane.name: cell.depth(lane) for lane in Lane}
     return ActorSnapshot(
         id=cell.id,
         name=ref.name,
         path=ref.path,
-        kind=body.spec.label[0],
-        state=STATES[body.state].value,
+        kind=record.spec.label[0],
+        state=STATES[record.state].value,
         parent=None if ref.parent is None else ref.parent.id,
         children=tuple(child.cell.id for child in children),
         depths={name: depth for name, depth in depths.items() if depth},
         stashed=0 if cell.tally is None else cell.tally.stashed,
         busy=cell.loop.visits.in_hand(cell) > 0,
-        watchers=0 if body.watchers is None else len(body.watchers),
+        watchers=0 if record.watchers is None else len(record.watchers),
         ledger=count_cell(cell),
-        dispatcher=_dispatcher_of(body) or CONCURRENT,
-        **_restarts_of(body),
+        dispatcher=_dispatcher_of(record) or CONCURRENT,
+        **_restarts_of(record),
     )
 
 
-def _dispatcher_of(body: Body) -> str | None:
+def _dispatcher_of(record: ActorRecord) -> str | None:
     """The name of the dispatcher that runs its code, if that is not the system's own loop."""
-    return None if body.more is None else body.more.dispatcher
+    return None if record.extras is None else record.extras.dispatcher
 
 
-def _restarts_of(body: Body) -> dict[str, Any]:
-    standing: Standing | None = None if body.more is None else body.more.standing
-    if standing is None:
+def _restarts_of(record: ActorRecord) -> dict[str, Any]:
+    restart_state: RestartState | None = None if record.extras is None else record.extras.restart_state
+    if restart_state is None:
         return {}
-    failures = standing.failures_in_a_row(body.cell.loop.now())
+    failures = restart_state.failures_in_a_row(record.cell.loop.now())
     return {
-        "incarnation": standing.incarnation,
-        "restarts": standing.restarts,
-        "last_restart": standing.last_restart,
-        "next_attempt": standing.due if standing.resting else None,
+        "incarnation": restart_state.incarnation,
+        "restarts": restart_state.restarts,
+        "last_restart": restart_state.last_restart,
+        "next_attempt": restart_state.due if restart_state.resting else None,
         "failures": failures,
-        "last_failure": standing.last_failure,
+        "last_failure": restart_state.last_failure,
         "crash_looping": failures >= CRASH_LOOP,
     }
 
@@ -137,44 +137,44 @@ CRASH_LOOP = 3
 """Failures in a row that make a crash loop."""
 
 
-def draw(title: str, family: Family) -> str:
+def draw(title: str, child_list: ChildList) -> str:
     """The actors as a tree, in plain text: name, kind, state, and what is queued."""
-    return "\n".join([title, *_lines(family, "")])
+    return "\n".join([title, *_lines(child_list, "")])
 
 
-def _lines(family: Family, margin: str) -> Iterator[str]:
-    bodies = family.bodies()
+def _lines(child_list: ChildList, margin: str) -> Iterator[str]:
+    records = child_list.records()
     # Without recursion: a chain of actors may be longer than Python's stack is deep.
-    waiting = [(body, margin, body is bodies[-1]) for body in reversed(bodies)]
+    waiting = [(record, margin, record is records[-1]) for record in reversed(records)]
     while waiting:
-        body, margin, last = waiting.pop()
-        yield f"{margin}{'└─ ' if last else '├─ '}{_describe(body)}"
-        children = [] if body.family is None else body.family.bodies()
+        record, margin, last = waiting.pop()
+        yield f"{margin}{'└─ ' if last else '├─ '}{_describe(record)}"
+        children = [] if record.child_list is None else record.child_list.records()
         below = margin + ("   " if last else "│  ")
         waiting.extend((child, below, child is children[-1]) for child in reversed(children))
 
 
-def _describe(body: Body) -> str:
-    ref: ActorRef[Any, Any] = body.cell.ref
-    kind = body.spec.label[0]
-    parts = [ref.name if type(ref._name) is not str else f"{ref.name} ({kind})", STATES[body.state].value]
-    dispatcher = _dispatcher_of(body)
+def _describe(record: ActorRecord) -> str:
+    ref: ActorRef[Any, Any] = record.cell.ref
+    kind = record.spec.label[0]
+    parts = [ref.name if type(ref._name) is not str else f"{ref.name} ({kind})", STATES[record.state].value]
+    dispatcher = _dispatcher_of(record)
     if dispatcher is not None:
         parts.append(dispatcher)
-    queued = body.cell.queued()
+    queued = record.cell.queued()
     if queued:
         parts.append(f"{queued} queued")
-    parts.extend(_describe_restarts(body))
+    parts.extend(_describe_restarts(record))
     return ", ".join(parts)
 
 
-def _describe_restarts(body: Body) -> Iterator[str]:
-    standing: Standing | None = None if body.more is None else body.more.standing
-    if standing is None:
+def _describe_restarts(record: ActorRecord) -> Iterator[str]:
+    restart_state: RestartState | None = None if record.extras is None else record.extras.restart_state
+    if restart_state is None:
         return
-    if standing.restarts:
-        yield "1 restart" if standing.restarts == 1 else f"{standing.restarts} restarts"
-    if standing.resting and standing.due is not None:
-        yield f"next start in {max(0.0, standing.due - body.cell.loop.now()):.3g} s"
-    if standing.failures_in_a_row(body.cell.loop.now()) >= CRASH_LOOP:
+    if restart_state.restarts:
+        yield "1 restart" if restart_state.restarts == 1 else f"{restart_state.restarts} restarts"
+    if restart_state.resting and restart_state.due is not None:
+        yield f"next start in {max(0.0, restart_state.due - record.cell.loop.now()):.3g} s"
+    if restart_state.failures_in_a_row(record.cell.loop.now()) >= CRASH_LOOP:
         yield "crash loop"

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future as ThreadFuture
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.scheduler.accounting import count_cell, count_loop
-from greenroom._core.observerhooks import Hooks
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
-from greenroom.actor.messaging.ask import work_here
-from greenroom.actor.messaging.deadletters import DeadLetters
+from greenroom.actor.api.spawn import Spawns
 from greenroom.actor.lifecycle import Lifecycle
+from greenroom.actor.messaging.ask import current_handoff
+from greenroom.actor.messaging.deadletters import DeadLetters
+from greenroom.actor.messaging.timers import cell_of
 from greenroom.actor.records.systems import enrol
 from greenroom.actor.spawner import CONCURRENT, Spawner
-from greenroom.actor.api.spawn import Spawns
-from greenroom.actor.messaging.timers import cell_of
 from greenroom.clock import Clock, Random
 from greenroom.errors import (
     ConfigError,
@@ -84,7 +84,7 @@ class ActorSystem(Spawns, Spawner):
         self.name = name
         self.config = SystemConfig() if config is None else config
         self.token = f"{name}@{os.getpid()}.{next(_numbers)}"
-        hooks = Hooks(self.config.slow_after)
+        hooks = ObserverHooks(self.config.slow_after)
         super().__init__(Lifecycle(self))
         self._loop = Loop(self.config.limits(), self.config.clock, self._life, hooks)
         self._life.serve(self._loop)
@@ -242,7 +242,7 @@ class ActorSystem(Spawns, Spawner):
     def _is_in_handler(self) -> bool:
         if get_ident() == self._loop.runq.thread:
             return self._loop.visits.hand is not None
-        return work_here(self._loop) is not None
+        return current_handoff(self._loop) is not None
 
     @property
     def phase(self) -> str:
@@ -391,15 +391,15 @@ class ActorSystem(Spawns, Spawner):
         return [] if self._dispatchers is None else self._dispatchers.close()
 
     @property
-    def is_placing(self) -> bool:
+    def has_placement(self) -> bool:
         """Whether the config has a say in which dispatcher runs an actor."""
         return bool(self.config.placement)
 
-    def place_for(self, dispatcher: str | None, spec: Any, name: str | None, parent: Any) -> tuple[str | None, Any]:
+    def executor_for(self, dispatcher: str | None, spec: Any, name: str | None, parent: Any) -> tuple[str | None, Any]:
         """By which dispatcher, and where, the code of a new actor is to run; nothing for the loop's own thread."""
         if dispatcher == CONCURRENT:
             return None, None
-        return self.dispatchers.place_for(dispatcher, spec, name, parent)
+        return self.dispatchers.executor_for(dispatcher, spec, name, parent)
 
     # -- what the actors' floor asks for
 

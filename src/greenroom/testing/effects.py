@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.spawner import CONCURRENT
 from greenroom.errors import AlreadyReplied, BadArgument, in_words
+from greenroom.frozen import Frozen
 from greenroom.lanes import Lane
-from greenroom.frozen import Record
 from greenroom.testing.probing.matching import shown
 
 if TYPE_CHECKING:
     from greenroom._core.timing.timers import Timer
+    from greenroom.actor.life.spec import ActorSpec
     from greenroom.actor.messaging.ask import Question
-    from greenroom.actor.records.record import Body
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.signals import MonitorRef
-    from greenroom.actor.life.spec import Settings, Spec
+    from greenroom.actor.records.record import ActorRecord, Settings
     from greenroom.lanes import MailboxConfig
     from greenroom.policy.directives import Directive
     from greenroom.policy.specs import Supervision
@@ -138,21 +138,21 @@ class Spawned(Effect):
     def __init__(self, messages: Callable[[ActorRef[Any, Any]], list[Any]]) -> None:
         self._messages = messages
 
-    def complete(self, body: Body) -> None:
+    def complete(self, record: ActorRecord) -> None:
         """Take in what is not known yet in the middle of a spawn."""
-        spec: Spec = body.spec
-        settings: Settings = body.settings()
-        drain = None if body.more is None else body.more.drain
-        self.ref = body.cell.ref
+        spec: ActorSpec = record.spec
+        settings: Settings = record.settings()
+        drain = None if record.extras is None else record.extras.drain
+        self.ref = record.cell.ref
         self.factory = spec.factory
         self.args = spec.args
         self.kwargs = spec.kwargs
         supervision: Any = settings.supervision
         self.supervision = supervision
-        self.mailbox = body.cell.config
+        self.mailbox = record.cell.config
         self.drain = Drain.DEAD_LETTER if drain is None else drain
         self.env = dict(settings.env)
-        named = None if body.more is None else body.more.dispatcher
+        named = None if record.extras is None else record.extras.dispatcher
         self.dispatcher = CONCURRENT if named is None else named
 
     def __repr__(self) -> str:
@@ -229,7 +229,7 @@ class Failed(Effect):
         return f"<Failed {self.doing}: {in_words(self.cause)}{decided}>"
 
 
-class Stopped(Record, Effect):
+class Stopped(Frozen, Effect):
     """Another actor that ended by its doing: a child that it stopped, say, or that ended with it."""
 
     __slots__ = ("ref",)
@@ -240,7 +240,7 @@ class Stopped(Record, Effect):
         self._set(ref)
 
 
-class Watched(Record, Effect):
+class Watched(Frozen, Effect):
     """It watches `ref`, and is to get `message` instead of the signal, if not None."""
 
     __slots__ = ("ref", "message")  # noqa: RUF023 - their order is that of the arguments
@@ -252,7 +252,7 @@ class Watched(Record, Effect):
         self._set(ref, message)
 
 
-class Unwatched(Record, Effect):
+class Unwatched(Frozen, Effect):
     """It watches `ref` no more."""
 
     __slots__ = ("ref",)
@@ -263,7 +263,7 @@ class Unwatched(Record, Effect):
         self._set(ref)
 
 
-class Monitored(Record, Effect):
+class Monitored(Frozen, Effect):
     """It monitors `ref`, and got `mref` for that."""
 
     __slots__ = ("ref", "mref")  # noqa: RUF023 - as above
@@ -275,7 +275,7 @@ class Monitored(Record, Effect):
         self._set(ref, mref)
 
 
-class Demonitored(Record, Effect):
+class Demonitored(Frozen, Effect):
     """It ended one of its monitors."""
 
     __slots__ = ("ref", "mref")  # noqa: RUF023 - as above
@@ -287,7 +287,7 @@ class Demonitored(Record, Effect):
         self._set(ref, mref)
 
 
-class Linked(Record, Effect):
+class Linked(Frozen, Effect):
     """It shares the fate of `ref`."""
 
     __slots__ = ("ref",)
@@ -298,7 +298,7 @@ class Linked(Record, Effect):
         self._set(ref)
 
 
-class Unlinked(Record, Effect):
+class Unlinked(Frozen, Effect):
     """It shares the fate of `ref` no more."""
 
     __slots__ = ("ref",)

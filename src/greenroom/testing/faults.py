@@ -17,9 +17,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.simulation.prng import Dice
+from greenroom._core.simulation.prng import SplitMix
 from greenroom.errors import ConfigError
-from greenroom.frozen import Record
+from greenroom.frozen import Frozen
 
 __all__ = ["Fault", "crash", "delay", "fill", "reorder", "shutdown", "slow", "stop"]
 
@@ -31,7 +31,7 @@ ANYBODY = "*"
 _USUAL = (1, 100)
 
 
-class Fault(Record):
+class Fault(Frozen):
     """One fault, as declared. With a `seed` it draws from that, and not from the simulation's."""
 
     __slots__ = ("chance", "seed")
@@ -198,7 +198,7 @@ def slow(who: Who = ANYBODY, *, by: Seconds = (0.0, 0.1), chance: float = 0.5) -
     return Slow(who, by, chance)
 
 
-def drawn_number(number: Number, dice: Dice) -> int:
+def drawn_number(number: Number, dice: SplitMix) -> int:
     """The number itself, or one that is drawn; if nothing is said, small ones more often than large ones."""
     if isinstance(number, int):
         return number
@@ -208,7 +208,7 @@ def drawn_number(number: Number, dice: Dice) -> int:
     return low + dice.below(high - low + 1)
 
 
-def drawn_seconds(seconds: Seconds, dice: Dice) -> float:
+def drawn_seconds(seconds: Seconds, dice: SplitMix) -> float:
     """The seconds themselves, or some that are drawn."""
     if isinstance(seconds, tuple):
         return seconds[0] + (seconds[1] - seconds[0]) * dice.fraction()

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from hypothesis.strategies import SearchStrategy
 
-from greenroom._core.simulation.prng import Dice
 from greenroom._core.simulation.director import Director
+from greenroom._core.simulation.prng import SplitMix
 from greenroom._core.simulation.schedules import Scripted
 from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.system.config import SystemConfig
@@ -150,7 +150,7 @@ class ActorMachine(RuleBasedStateMachine):
         if faults:
             director = self._stage.director
             from_here = tuple(_from(fault, director.step) for fault in faults)
-            director.faults = Injector(from_here, Dice(self.seed), director)
+            director.faults = Injector(from_here, SplitMix(self.seed), director)
             self._injected = True
 
     def teardown(self) -> None:
@@ -180,7 +180,7 @@ class ActorMachine(RuleBasedStateMachine):
 
 def _stage(script: dict[int, tuple[int, int, int]], seed: int, keep: int, max_steps: int, fatal: Fatal) -> Stage:
     """As `Simulation` has one, but for the script, which goes on being written."""
-    dice = Dice(seed)
+    dice = SplitMix(seed)
     dice.draw()
     director = Director(Scripted(script), VirtualClock(), dice.draw(), keep, max_steps)
     director.fatal = require_fatal(fatal)

@@ -2,11 +2,11 @@ import cython
 cimport greenroom._core.generators
 from greenroom._core.mailbox.cell cimport Cell, Tally
 from greenroom._core.simulation.director cimport Director
-from greenroom._core.runqueue cimport Admission
-from greenroom._core.observerhooks cimport Hooks
-from greenroom._core.receipt cimport Slip
+from greenroom._core.runqueue cimport AdmissionBase
+from greenroom._core.observerhooks cimport ObserverHooks
+from greenroom._core.receipt cimport Receipt
 
-cdef int AWAY, EMPTY, DATA, GUARDED, ROOM
+cdef int OFFLOADED, EMPTY, DATA, INTERCEPTED, ROOM
 cdef object Lane, NOTICE, deque, _DATA, _REJECT, _DROP_OLD
 cdef frozenset ATOMS
 cdef tuple _LANES
@@ -16,10 +16,10 @@ cdef class Waiter:
     cdef readonly object message, sender, lane, finish
 
 @cython.final
-cdef class Door(Admission):
+cdef class Admission(AdmissionBase):
     cdef public object host, inbound
     cdef readonly Director director
-    cdef readonly Hooks hooks
+    cdef readonly ObserverHooks hooks
     cdef readonly Tally totals
     cdef dict _line
     @cython.locals(intercepted=bint)
@@ -71,7 +71,7 @@ cdef class Door(Admission):
     @cython.locals(tally=Tally)
     cpdef count_unhandled(self, Cell cell, object sender)
     @cython.locals(tally=Tally)
-    cpdef count_withdrawn(self, Cell cell, Slip slip)
+    cpdef count_withdrawn(self, Cell cell, Receipt receipt)
     @cython.locals(tally=Tally)
     cpdef count_refused(self, Cell cell, unsigned long long rejected, unsigned long long dropped, unsigned long long turned_away)
     @cython.locals(tally=Tally)

@@ -1,6 +1,6 @@
 """What happens to a message that does not simply walk into the data lane.
 
-Side lanes, slips, orders by key, mailboxes that are full or closed: everything that `Cell.tell` hands on comes here.
+Side lanes, receipts, orders by key, mailboxes that are full or closed: everything that `Cell.tell` hands on comes here.
 Every message ends in exactly one column, here or with the handler, and whoever should know is told. Columns are counted
 twice, with the cell and for the whole loop, so that an ended cell can be forgotten and its messages cannot.
 
@@ -14,16 +14,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.flags import AWAY, GUARDED, ROOM
-from greenroom._core.mailbox.cell import Cell, Tally
-from greenroom._core.simulation.director import Director
+from greenroom._core.flags import INTERCEPTED, OFFLOADED, ROOM
 from greenroom._core.itemkinds import ATOMS
-from greenroom._core.runqueue import Admission
-from greenroom._core.receipt import NOTICE, Slip
+from greenroom._core.mailbox.cell import Cell, Tally
+from greenroom._core.receipt import NOTICE, Receipt
+from greenroom._core.runqueue import AdmissionBase
+from greenroom._core.simulation.director import Director
 from greenroom.errors import MailboxFull, in_words
 from greenroom.lanes import Lane, Overflow, as_lane
 
-__all__ = ["Door", "Waiter"]
+__all__ = ["Admission", "Waiter"]
 
 EMPTY = -1
 DATA = 1
@@ -48,7 +48,7 @@ class Waiter:
         self.finish = finish
 
 
-class Door(Admission):
+class Admission(AdmissionBase):
     """Admission to the mailboxes of one loop, and the account of those who were not let in."""
 
     __slots__ = ("_line", "director", "hooks", "host", "inbound", "totals")
@@ -60,7 +60,7 @@ class Door(Admission):
         self.inbound: Any = None
         # The columns of all cells, living and ended.
         self.totals = Tally()
-        # Invariant: ROOM in cell.alert iff a key with that cell is in here
+        # Invariant: ROOM in cell.flags iff a key with that cell is in here
         self._line: dict[tuple[Cell, Lane], deque[Waiter]] = {}
 
     def admit(self, cell: Any, message: object, sender: object, lane: Any) -> None:
@@ -74,7 +74,7 @@ class Door(Admission):
 
     def _is_intercepted(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         """Whether the floor above has dealt with a message; what it raises, the sender hears."""
-        if not cell.alert & GUARDED or (cell.alert & AWAY and type(message) in ATOMS):
+        if not cell.flags & INTERCEPTED or (cell.flags & OFFLOADED and type(message) in ATOMS):
             return False
         intercepted: bool = self.host.intercept(cell, message, sender, lane)
         return intercepted
@@ -137,11 +137,11 @@ class Door(Admission):
         if lane is _DATA:
             if cell.depth(DATA) + cell.reserved < cell.capacity:
                 return False
-            if not cell.alert & AWAY:
+            if not cell.flags & OFFLOADED:
                 return True
-            errand = cell.errand()
-            if errand is not None:
-                errand.let_done_go()
+            handoff = cell.handoff()
+            if handoff is not None:
+                handoff.let_done_go()
             return cell.depth(DATA) + cell.reserved >= cell.capacity
         promised: int = self.inbound.reserved(cell, lane)
         return cell.depth(lane) + promised >= cell.config.room(lane)
@@ -154,7 +154,7 @@ class Door(Admission):
             tally = cell.count_aside()
             tally.sent_aside += 1
             self.totals.sent_aside += 1
-            if cell.alert & AWAY:
+            if cell.flags & OFFLOADED:
                 self._overtake(cell)
         if cell.ended:
             # Its key, or a comparison of keys, has ended the actor meanwhile, and what it was sent is counted.
@@ -166,9 +166,9 @@ class Door(Admission):
 
     def _overtake(self, cell: Cell) -> None:
         """Something has come that goes before the messages that are away."""
-        errand = cell.errand()
-        if errand is not None:
-            errand.hurry()
+        handoff = cell.handoff()
+        if handoff is not None:
+            handoff.hurry()
 
     def _displace(self, cell: Cell, lane: Lane) -> None:
         message, sender = cell.evict(lane)
@@ -198,7 +198,7 @@ class Door(Admission):
         self.bury(cell, message, sender, why)
 
     def _turn_away_keyless(self, cell: Cell, message: object, sender: object, exc: BaseException) -> None:
-        if cell.alert & GUARDED and isinstance(exc, Exception):
+        if cell.flags & INTERCEPTED and isinstance(exc, Exception):
             self._turn_away(cell, message, sender, f"it cannot be sent: {in_words(exc)}")
             return
         if cell.priority is None or cell.closed:
@@ -213,7 +213,7 @@ class Door(Admission):
         while found is not None:
             self.bury(cell, found[0], found[1], why)
             found = self.take_next(cell)
-        if cell.alert & ROOM:
+        if cell.flags & ROOM:
             self._dismiss(cell, why)
 
     def take_next(self, cell: Cell) -> tuple[object, object] | None:
@@ -226,7 +226,7 @@ class Door(Admission):
             message = cell.take_from(lane)
             if sender is NOTICE:
                 continue
-            if isinstance(sender, Slip) and not sender.live():
+            if isinstance(sender, Receipt) and not sender.live():
                 self.count_withdrawn(cell, sender)
                 continue
             return message, sender
@@ -255,15 +255,15 @@ class Door(Admission):
             return
         try:
             target.post(message, sender, _DATA)
-        except MailboxFull:  # which its own door has counted as rejected; nobody is there to be told
+        except MailboxFull:  # which its own admission has counted as rejected; nobody is there to be told
             self._give_up_redirected(target, message, sender, "mailbox full")
         except Exception as exc:
-            if not target.alert & GUARDED:
+            if not target.flags & INTERCEPTED:
                 raise
             self._give_up_redirected(target, message, sender, f"it cannot be sent: {in_words(exc)}")
 
     def _give_up_redirected(self, target: Cell, message: object, sender: object, why: str) -> None:
-        if isinstance(sender, Slip):
+        if isinstance(sender, Receipt):
             sender.discard(why)
         self.host.dead_letter(target, message, sender, why)
 
@@ -287,7 +287,7 @@ class Door(Admission):
     def wait_for_room(self, cell: Cell, waiter: Waiter) -> None:
         """Let a message in as soon as there is room, behind those who wait already."""
         self._line.setdefault((cell, waiter.lane), deque()).append(waiter)
-        cell.alert |= ROOM
+        cell.flags |= ROOM
         if cell.closed:
             self._dismiss(cell, "stopped")
         else:
@@ -328,11 +328,11 @@ class Door(Admission):
         if not line:
             self._line.pop((cell, lane), None)
             if not any((cell, other) in self._line for other in _LANES):
-                cell.alert &= ~ROOM
+                cell.flags &= ~ROOM
 
     def _dismiss(self, cell: Cell, why: str) -> None:
         """`cell` has closed: what waits for room there is a dead letter."""
-        cell.alert &= ~ROOM
+        cell.flags &= ~ROOM
         for lane in _LANES:
             for waiter in self._line.pop((cell, lane), ()):
                 self._turn_away(cell, waiter.message, waiter.sender, why)
@@ -355,15 +355,15 @@ class Door(Admission):
         tally = cell.count_aside()
         tally.unhandled += 1
         self.totals.unhandled += 1
-        if isinstance(sender, Slip):
+        if isinstance(sender, Receipt):
             sender.discard("unhandled")
 
-    def count_withdrawn(self, cell: Cell, slip: Slip) -> None:
-        """A message whose slip had withdrawn it came up."""
+    def count_withdrawn(self, cell: Cell, receipt: Receipt) -> None:
+        """A message whose receipt had withdrawn it came up."""
         tally = cell.count_aside()
         tally.dropped += 1
         self.totals.dropped += 1
-        slip.discard("withdrawn")
+        receipt.discard("withdrawn")
 
     def count_refused(self, cell: Cell, rejected: int, dropped: int, turned_away: int) -> None:
         """Add what foreign threads were refused."""
@@ -386,7 +386,7 @@ class Door(Admission):
 
     def tell_dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell whoever should know that a message was dropped. Any thread."""
-        if isinstance(sender, Slip):
+        if isinstance(sender, Receipt):
             sender.discard("dropped")
         self.host.dropped(cell, message, sender, lane)
         if self.hooks.message_dropped is not None:
@@ -394,9 +394,9 @@ class Door(Admission):
 
     def tell_dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
         """Tell whoever should know that a message will never be handled. Any thread."""
-        if isinstance(sender, Slip):
+        if isinstance(sender, Receipt):
             sender.discard(why)
         self.host.dead_letter(cell, message, sender, why)
         if self.hooks.dead_letter is not None:
-            shown = sender.shown_sender() if isinstance(sender, Slip) else sender
+            shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
             self.hooks.dead_letter(cell.shown(), message, shown, why)

@@ -1,11 +1,11 @@
 import cython
 from greenroom._core.mailbox.cell cimport Cell
-from greenroom._core.delivery.admission cimport Door
-from greenroom._core.fastrlock cimport Gate
+from greenroom._core.delivery.admission cimport Admission
+from greenroom._core.fastrlock cimport FastRLock
 
 cdef bint COMPILED
-cdef int AWAY, GUARDED, ROOM, _MOST_FOR_THE_DEAD
-cdef dict directing, doing
+cdef int OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD
+cdef dict directing, current_handoffs
 cdef object director_here, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
 
 @cython.final
@@ -17,8 +17,8 @@ cdef class Parked:
 
 @cython.final
 cdef class Inbound:
-    cdef Door _door
-    cdef Gate _lock
+    cdef Admission _admission
+    cdef FastRLock _lock
     cdef list _brought
     cdef dict _reserved, _parked, _refused
     cdef readonly bint closed, sleeping

@@ -18,14 +18,14 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any
 
-from greenroom._core.flags import AWAY, GUARDED, ROOM
 from greenroom._core.build import COMPILED
+from greenroom._core.current import current_handoffs
+from greenroom._core.delivery.admission import Admission
+from greenroom._core.fastrlock import FastRLock
+from greenroom._core.flags import INTERCEPTED, OFFLOADED, ROOM
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.simulation.director import directing, director_here
-from greenroom._core.current import doing
-from greenroom._core.delivery.admission import Door
-from greenroom._core.fastrlock import Gate
 from greenroom._core.receipt import NOTICE
+from greenroom._core.simulation.director import directing, director_here
 from greenroom.errors import MailboxFull, SimulationRefused
 from greenroom.lanes import Lane, Overflow, as_lane
 
@@ -39,7 +39,7 @@ _NOTICE = object()
 _ORDER = object()
 _CALL = object()
 _PARKED = object()
-# What can become of a message at the door.
+# What can become of a message that is offered.
 _STOPPED = object()
 _REFUSED = object()
 _TURNED_AWAY = object()
@@ -73,11 +73,11 @@ class Parked:
 
 
 class Inbound:
-    """The door for foreign threads. Every field is written under `_lock`, but for `sleeping` by the loop's thread."""
+    """Admission for foreign threads. Every field is written under `_lock`, but for `sleeping` by the loop's thread."""
 
     __slots__ = (
+        "_admission",
         "_brought",
-        "_door",
         "_lock",
         "_parked",
         "_refused",
@@ -87,10 +87,10 @@ class Inbound:
         "sleeping",
     )
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
         # The compiled gate is the cheaper one; in plain Python only a lock made in C is safe from signals in a `with`.
-        self._lock: Any = Gate() if COMPILED else RLock()
+        self._lock: Any = FastRLock() if COMPILED else RLock()
         # In order of arrival, flat: cell, lane, message, sender, cell, lane, ...  A tuple for each would be one more
         # object for the garbage collector to follow.
         self._brought: list[Any] = []
@@ -111,10 +111,10 @@ class Inbound:
 
     def tell(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread: of the actor that this thread works for, unless named."""
-        if sender is None and doing:
-            work = doing.get(get_ident())
-            if work is not None:
-                sender = work.cell.ref
+        if sender is None and current_handoffs:
+            handoff = current_handoffs.get(get_ident())
+            if handoff is not None:
+                sender = handoff.cell.ref
         self.offer(cell, message, sender, lane)
 
     def offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
@@ -123,9 +123,9 @@ class Inbound:
             self.refuse_simulated(cell)
         if type(lane) is not Lane:
             lane = as_lane(lane)
-        if cell.alert & (AWAY | GUARDED):
-            if cell.alert & GUARDED:
-                self._door.host.examine(cell, message)
+        if cell.flags & (OFFLOADED | INTERCEPTED):
+            if cell.flags & INTERCEPTED:
+                self._admission.host.examine(cell, message)
             if lane is not _DATA:
                 self._note_urgent(cell)
         entry = (cell, lane, message, sender)
@@ -141,19 +141,19 @@ class Inbound:
                 fate = self._place(entry)
         self._end_sleep()
         if fate is _STOPPED:
-            self._door.tell_dead_letter(cell, message, sender, "loop stopped")
+            self._admission.tell_dead_letter(cell, message, sender, "loop stopped")
         elif fate is _TURNED_AWAY:
-            self._door.tell_dead_letter(cell, message, sender, "stopped")
+            self._admission.tell_dead_letter(cell, message, sender, "stopped")
         elif fate is _REFUSED:
             self._refuse(cell, message, sender, lane)
         elif fate is not None:
-            self._door.tell_dropped(cell, fate[0], fate[1], lane)
+            self._admission.tell_dropped(cell, fate[0], fate[1], lane)
 
     def _place(self, entry: tuple[Cell, Any, Any, Any]) -> Any:
         """Put a message where it waits for the loop: None, what became of it instead, or the older one it displaced."""
         cell, lane, message, sender = entry
         if self.closed:
-            self._door.count_turned_away(cell)
+            self._admission.count_turned_away(cell)
             return _STOPPED
         policy = cell.config.overflow
         if policy is _DROP_OLD and not cell.closed:
@@ -173,9 +173,9 @@ class Inbound:
     def _refuse(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell whoever should know, the sender first of all, that there was no room."""
         if cell.config.overflow is _REJECT:
-            self._door.tell_full(cell, message, sender, lane)
+            self._admission.tell_full(cell, message, sender, lane)
             raise MailboxFull(cell.shown(), message, lane, cell.config.room(lane))
-        self._door.tell_dropped(cell, message, sender, lane)
+        self._admission.tell_dropped(cell, message, sender, lane)
 
     def notify(self, cell: Cell, notice: object) -> None:
         """Queue a notice for `cell` from a foreign thread."""
@@ -196,7 +196,7 @@ class Inbound:
         """Order `action(cell)` from a foreign thread."""
         if directing:
             self.refuse_simulated(cell)
-        if cell.alert & AWAY:
+        if cell.flags & OFFLOADED:
             self._note_urgent(cell)
         with self._lock:
             if not self.closed:
@@ -211,7 +211,7 @@ class Inbound:
 
     def bring(self, cell: Cell | None, action: Callable[[], object]) -> bool:
         """The same for what nobody would hear a refusal of: the end of something that the other side began."""
-        if cell is not None and cell.alert & AWAY:
+        if cell is not None and cell.flags & OFFLOADED:
             self._note_urgent(cell)
         with self._lock:
             if self.closed:
@@ -222,17 +222,17 @@ class Inbound:
 
     def refuse_simulated(self, cell: Cell | None) -> None:
         """Raise when a simulation runs on this thread, and this is the loop of a real system."""
-        if self._door.director is None and director_here() is not None:
+        if self._admission.director is None and director_here() is not None:
             what = "a call of another system" if cell is None else f"reaching for {cell.shown()!r}"
             raise SimulationRefused(what, _REMEDY)
 
     def _note_urgent(self, cell: Cell) -> None:
         """Something that overtakes messages is brought to `cell`: what is done for it elsewhere is the last for now."""
-        work = doing.get(get_ident())
-        if work is None or work.cell is not cell:
-            work = cell.errand()
-        if work is not None:
-            work.hurry()
+        handoff = current_handoffs.get(get_ident())
+        if handoff is None or handoff.cell is not cell:
+            handoff = cell.handoff()
+        if handoff is not None:
+            handoff.hurry()
 
     def _append(self, entry: tuple[Cell | None, Any, Any, Any]) -> None:
         self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between
@@ -270,8 +270,8 @@ class Inbound:
 
     def _is_done_with_some(self, cell: Cell) -> bool:
         """Whether a full data lane is not: what is done elsewhere, and has not come home, needs no room."""
-        errand = cell.errand() if cell.alert & AWAY else None
-        return errand is not None and cell.depth(_DATA) - errand.done() + cell.reserved < cell.capacity
+        handoff = cell.handoff() if cell.flags & OFFLOADED else None
+        return handoff is not None and cell.depth(_DATA) - handoff.done() + cell.reserved < cell.capacity
 
     def _park(self, cell: Cell, lane: Lane, message: object, sender: object) -> tuple[object, object] | None:
         """Keep a message for a lane that drops its oldest; the one it displaces here, if it does."""
@@ -341,7 +341,7 @@ class Inbound:
                 else:
                     late.append((cell, lane, message, brought[first + 3]))
         for cell, (rejected, dropped, turned_away) in refused.items():
-            self._door.count_refused(cell, rejected, dropped, turned_away)
+            self._admission.count_refused(cell, rejected, dropped, turned_away)
         delivered = 0
         try:
             for cell, lane, message, sender in late:
@@ -360,17 +360,17 @@ class Inbound:
             cell.notify(message)
         elif message is not _PARKED:
             try:
-                self._door.let_in_promised(cell, message, sender, lane)
+                self._admission.let_in_promised(cell, message, sender, lane)
             finally:
                 self.redeem(cell, lane)
-                if cell.alert & ROOM:  # it may have been promised in vain, and somebody waits for it
-                    self._door.fill_up(cell)
+                if cell.flags & ROOM:  # it may have been promised in vain, and somebody waits for it
+                    self._admission.fill_up(cell)
         else:
             message, sender = self._unpark(cell, lane)
             if sender is NOTICE:
                 cell.notify(message)
             else:
-                self._door.deliver(cell, message, sender, lane)
+                self._admission.deliver(cell, message, sender, lane)
 
     def _unpark(self, cell: Cell, lane: Lane) -> tuple[object, object]:
         with self._lock:

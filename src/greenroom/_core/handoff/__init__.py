@@ -1,1 +1,1 @@
-"""Work that is handed off to another thread, and comes back to the loop."""
+"""Handoff that is handed off to another thread, and comes back to the loop."""

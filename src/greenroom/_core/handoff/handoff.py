@@ -1,4 +1,4 @@
-"""Work that is done for a cell on another thread than its loop's.
+"""Handoff that is done for a cell on another thread than its loop's.
 
 The cell stays where it is: its mailbox, its orders and its place in the run queue belong to its loop, as ever. Only the
 calls of a user's code are carried out elsewhere, and meanwhile the cell is suspended, as it is in an async handler that
@@ -19,27 +19,27 @@ from inspect import isawaitable, iscoroutine
 from time import monotonic
 from typing import Any
 
+from greenroom._core.current import current_handoffs
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.current import doing
 from greenroom._core.scheduler.stepping import Wait
 
-__all__ = ["Call", "Work"]
+__all__ = ["CallHandoff", "Handoff"]
 
 _NEVER = -1
 _SOON = -2
 
 
-class Work(Wait):
+class Handoff(Wait):
     """Something that another thread does for `cell`. Its handler, hook or notice awaits it; it may be cut."""
 
-    is_errand = False
+    carries_messages = False
     __slots__ = (
-        "_cut",
+        "_closed",
         "_error",
         "_is_cancelled",
         "_lock",
+        "_on_abandoned",
         "_on_cancel",
-        "_on_cut",
         "_over",
         "_result",
         "_settled",
@@ -64,19 +64,19 @@ class Work(Wait):
         self.awaits = False
         self._lock = allocate_lock()
         # Invariant: these, and _on_cancel, are written under _lock; once it is over, _cut by the loop's thread alone
-        self._cut = False
+        self._closed = False
         self._over = False
         self._is_cancelled = False
         self._result: Any = None
         self._error: BaseException | None = None
         # When it was given away, by the machine's clock.
         self.since = monotonic()
-        cell.loop.elsewhere[self] = None
+        cell.loop.handoffs[self] = None
         # How whoever carries it out can be told that it is not wanted, or not waited for, any more.
         self._on_cancel: Callable[[], object] | None = None
         # Who wants to know when its thread only waits for an answer.
         self.on_wait: Callable[[bool], object] | None = None
-        self._on_cut: Callable[[], object] | None = None
+        self._on_abandoned: Callable[[], object] | None = None
         # How asyncio, where that carries it out, can be asked to do what it has ready, and then something more.
         self.take_turns: Callable[[Callable[[], object]], object] | None = None
         # How often it has been touched; and how often it had been when asyncio was last asked, and had done so. The
@@ -88,11 +88,11 @@ class Work(Wait):
 
     def enter(self) -> None:
         """This thread does it, until `leave`: what it sends comes from the cell's actor."""
-        doing[get_ident()] = self
+        current_handoffs[get_ident()] = self
 
     def leave(self) -> None:
         """This thread does it no longer, for now or for good."""
-        doing.pop(get_ident(), None)
+        current_handoffs.pop(get_ident(), None)
 
     def waits(self, begins: bool) -> None:
         """Its thread begins, or ends, to wait for an answer."""
@@ -125,9 +125,9 @@ class Work(Wait):
         self._result = result
         return False
 
-    def is_cut(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether nobody waits for it any more: what it still does is done for nobody."""
-        return self._cut
+        return self._closed
 
     def take_error(self, error: BaseException) -> None:
         """Take what the code raised."""
@@ -136,17 +136,17 @@ class Work(Wait):
     def hurry(self) -> None:
         """What is done now has brought its own actor something that must not wait: begin nothing further."""
 
-    def bring_home(self) -> None:
+    def complete(self) -> None:
         """It is done: let the loop go on."""
         with self._lock:
             if self._over:
                 return
             self._over = True
-            cut = self._cut
-        if cut:
+            abandon = self._closed
+        if abandon:
             self._close_result()
             return
-        self.cell.loop.inbound.bring(self.cell, self._come_home)
+        self.cell.loop.inbound.bring(self.cell, self._completed)
 
     def _close_result(self) -> None:
         """Nobody will await what an async function returned that was only called."""
@@ -168,12 +168,12 @@ class Work(Wait):
         finally:
             self.leave()
             before_home()
-            self.bring_home()
+            self.complete()
 
     # -- at home
 
     def __await__(self) -> Generator[Any, None, Any]:
-        if not self._cut:  # else it is over before anybody waited for it
+        if not self._closed:  # else it is over before anybody waited for it
             yield self
         error, self._error = self._error, None
         if error is not None:
@@ -214,9 +214,9 @@ class Work(Wait):
         if is_late:
             ask()
 
-    def on_cut(self, tell: Callable[[], object]) -> None:
+    def on_abandoned(self, tell: Callable[[], object]) -> None:
         """Have `tell` called when nobody waits for it any more, though its thread is not done."""
-        self._on_cut = tell
+        self._on_abandoned = tell
 
     def cancel(self, msg: object = None) -> bool:
         """Have it broken off where it awaits something. A call that just runs cannot be: it comes home by itself."""
@@ -230,7 +230,7 @@ class Work(Wait):
 
     def touch(self) -> None:
         """It has something to do again: time must not pass over it, if that stands still until all is quiet."""
-        elsewhere = self.cell.loop.elsewhere
+        elsewhere = self.cell.loop.handoffs
         self._touches += 1
         if elsewhere.pop(self, self) is None:
             self.since = monotonic()
@@ -239,27 +239,27 @@ class Work(Wait):
     def remove_done_callback(self, fn: object) -> int:
         """Its cell has abandoned it."""
         self.waiter = None
-        self.cut()
+        self.abandon()
         return 1
 
-    def cut(self) -> None:
+    def abandon(self) -> None:
         """Wait for it no longer; nothing further is begun."""
         with self._lock:
-            if self._cut:
+            if self._closed:
                 return
-            self._cut = True
+            self._closed = True
             over = self._over
-        self.cell.loop.elsewhere.pop(self, None)
+        self.cell.loop.handoffs.pop(self, None)
         self._account()
-        if not over and self._on_cut is not None:
-            self._on_cut()
+        if not over and self._on_abandoned is not None:
+            self._on_abandoned()
 
-    def _come_home(self) -> None:
-        if self._cut:
+    def _completed(self) -> None:
+        if self._closed:
             self._close_result()
             return
-        self._cut = True  # it is over: there is nothing left that could be cut
-        self.cell.loop.elsewhere.pop(self, None)
+        self._closed = True  # it is over: there is nothing left that could be cut
+        self.cell.loop.handoffs.pop(self, None)
         self._account()
         self.wake_waiter()
 
@@ -267,7 +267,7 @@ class Work(Wait):
         """Count what has been done."""
 
 
-class Call(Work):
+class CallHandoff(Handoff):
     """One call of a user's function: a constructor, a hook, a notice's handler."""
 
     __slots__ = ("_arguments", "_awaits", "_begun", "_function")
@@ -282,7 +282,7 @@ class Call(Work):
     def begin_next(self) -> bool:
         """Once."""
         with self._lock:
-            if self._begun or self._cut:
+            if self._begun or self._closed:
                 return False
             self._begun = True
             return True

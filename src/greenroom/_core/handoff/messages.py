@@ -1,7 +1,7 @@
 """Messages of one cell that are handled on another thread than its loop's.
 
-A message is carried away together with those behind it that are as plain: of the data lane, without a slip. They are
-carried, not taken: until the errand comes home they stand in the mailbox and count against its bound. Whoever carries
+A message is carried away together with those behind it that are as plain: of the data lane, without a receipt. They are
+carried, not taken: until the hand-off comes home they stand in the mailbox and count against its bound. Whoever carries
 it out looks before each message, as a visit does, whether something more urgent has come, or its time is up. So a burst
 costs one hand-over, not one for each message.
 """
@@ -13,27 +13,27 @@ from inspect import iscoroutine
 from time import monotonic
 from typing import Any
 
+from greenroom._core.behavior import BehaviorBase
 from greenroom._core.flags import HELD, LANES, ORDERS, ROOM
-from greenroom._core.mailbox.cell import Cell
+from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.itemkinds import MESSAGE, STASHED
-from greenroom._core.receipt import Slip
-from greenroom._core.behavior import Verdict
-from greenroom._core.handoff.handoff import Work
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.receipt import Receipt
 from greenroom.lanes import Overflow
 
-__all__ = ["Errand"]
+__all__ = ["MessageHandoff"]
 
 _DATA = 1
 _VISITS = 16
-"""Visits that one errand can be, if its thread has nothing else to do: coming home takes as long as some hundreds of
+"""Visits that one hand-off can be, if its thread has nothing else to do: coming home takes as long as some hundreds of
 messages."""
 _PLAIN = (bool, int, float, str, bytes, tuple, list, dict)
 """What a handler may return that nobody has to look at."""
 _URGENT = ORDERS | HELD | LANES
-"""What ends an errand before its messages do."""
+"""What ends an hand-off before its messages do."""
 
 
-class Errand(Work):
+class MessageHandoff(Handoff):
     """Messages of one cell that are handled elsewhere, one after the other."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Errand(Work):
         "senders",
     )
 
-    is_errand = True
+    carries_messages = True
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class Errand(Work):
         """Let what is queued behind the first message come along, as far as it is as plain, and not too much."""
         cell = self.cell
         most = self._per_visit * _VISITS
-        if self.lane != _DATA or cell.alert & (ORDERS | LANES) or isinstance(self.senders[0], Slip):
+        if self.lane != _DATA or cell.flags & (ORDERS | LANES) or isinstance(self.senders[0], Receipt):
             return
         if cell.priority is not None or cell.config.overflow is Overflow.DROP_OLD:
             return
         for position in range(min(most - 1, cell.count)):
             sender = cell.sender_at(position)
-            if isinstance(sender, Slip):
+            if isinstance(sender, Receipt):
                 return
             self.messages.append(cell.message_at(position))
             self.senders.append(sender)
@@ -106,14 +106,14 @@ class Errand(Work):
 
     @property
     def sender(self) -> Any:
-        """Who sent it: a ref, nobody, or a slip."""
+        """Who sent it: a ref, nobody, or a receipt."""
         return self.senders[self._begun - 1]
 
     def begin_next(self) -> bool:
         """Whether there is another message, nothing more urgent has come, and there is time."""
         with self._lock:
             begun = self._begun
-            if self._cut or begun == len(self.messages) or (begun > 0 and self._is_time_to_go()):
+            if self._closed or begun == len(self.messages) or (begun > 0 and self._is_time_to_go()):
                 return False
             if begun == 0:
                 self._began = monotonic()
@@ -122,7 +122,7 @@ class Errand(Work):
 
     def _is_time_to_go(self) -> bool:
         """Whether something more urgent has come, or a budget is spent and others wait."""
-        if self._hurries or self.cell.alert & _URGENT or monotonic() - self._began >= self._budget:
+        if self._hurries or self.cell.flags & _URGENT or monotonic() - self._began >= self._budget:
             return True
         return self._begun % self._per_visit == 0 and self._others_wait()
 
@@ -152,12 +152,12 @@ class Errand(Work):
 
     def accept(self, result: Any) -> bool:
         """Take what the handler returned. Of a message that was told, that is all, unless it says what comes next."""
-        if result is not None and type(result) not in _PLAIN and not self._cut:
+        if result is not None and type(result) not in _PLAIN and not self._closed:
             result = self.cell.loop.host.absorb(self.cell, result)
         self._result = result
-        if self.kind == STASHED or isinstance(self.senders[self._begun - 1], Slip):
+        if self.kind == STASHED or isinstance(self.senders[self._begun - 1], Receipt):
             return False
-        return not isinstance(result, Verdict) and not hasattr(type(result), "__await__")
+        return not isinstance(result, BehaviorBase) and not hasattr(type(result), "__await__")
 
     def hurry(self) -> None:
         """The next message is the loop's to choose."""
@@ -166,7 +166,7 @@ class Errand(Work):
     def stash(self) -> tuple[object, object, int]:
         """Take the message in hand away, to be handled later."""
         with self._lock:
-            if not self._cut:
+            if not self._closed:
                 self.kind = STASHED
             return self.message, self.sender, self.lane
 
@@ -190,15 +190,15 @@ class Errand(Work):
         if not self._is_backed_up():
             return
         with self._lock:
-            if self._begun > 0 or self._cut:
+            if self._begun > 0 or self._closed:
                 return
-            self._cut = True
+            self._closed = True
         cell = self.cell
-        cell.loop.elsewhere.pop(self, None)
+        cell.loop.handoffs.pop(self, None)
         cell.task.kind = STASHED  # which is no message that was handled
-        door = cell.loop.door
-        door.count_stashed(cell, 1)
-        door.take_back(cell, self.messages[0], self.senders[0], self.lane)
+        admission = cell.loop.admission
+        admission.count_stashed(cell, 1)
+        admission.take_back(cell, self.messages[0], self.senders[0], self.lane)
         self.wake_waiter()
 
     def done(self) -> int:
@@ -223,9 +223,9 @@ class Errand(Work):
         if task is not None and task.kind == MESSAGE:
             task.kind, task.message, task.sender = self.kind, self.messages[last], self.senders[last]
         if self.kind == STASHED:
-            cell.loop.door.count_stashed(cell, 1)
-        if cell.alert & ROOM:
-            cell.loop.door.fill_up(cell)
+            cell.loop.admission.count_stashed(cell, 1)
+        if cell.flags & ROOM:
+            cell.loop.admission.fill_up(cell)
         if self._slow is not None:
             self._tell_slow(self._slow)
 

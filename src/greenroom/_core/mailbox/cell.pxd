@@ -1,12 +1,10 @@
 import cython
+from greenroom._core.capi cimport thread_ident
 from greenroom._core.mailbox.mailbox cimport Mailbox
 from greenroom._core.mailbox.ring cimport put_slot
 from greenroom._core.runqueue cimport RunQueue
 
-cdef extern from "pythread.h":
-    unsigned long thread_ident "PyThread_get_thread_ident" ()
-
-cdef int AWAY, GUARDED, HELD, ORDERS, RESUME
+cdef int OFFLOADED, INTERCEPTED, HELD, ORDERS, RESUME
 cdef frozenset ATOMS
 cdef bint COMPILED
 cdef object _DATA, deque, get_ident
@@ -19,7 +17,7 @@ cdef class Tally:
 cdef class Cell(Mailbox):
     cdef readonly object loop
     cdef readonly RunQueue runq
-    cdef public object handler, subject, ref, body
+    cdef public object handler, subject, ref, record
     cdef public long long id
     cdef public bint idle
     # Small ones side by side: an idle actor is 16 bytes smaller (`make bench`, P8).
@@ -37,9 +35,9 @@ cdef class Cell(Mailbox):
     cdef bint _may_walk_in(self, object message)
     @cython.locals(foreign=bint)
     cpdef bint is_foreign(self)
-    cpdef post(self, object message, object slip, object lane=*)
+    cpdef post(self, object message, object receipt, object lane=*)
     cpdef notify(self, object notice)
-    cpdef object errand(self)
+    cpdef object handoff(self)
     cpdef order(self, object action)
     cpdef object take_order(self)
     cpdef hold(self)

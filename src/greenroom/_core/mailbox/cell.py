@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.flags import AWAY, GUARDED, HELD, ORDERS, RESUME
 from greenroom._core.build import COMPILED
+from greenroom._core.flags import HELD, INTERCEPTED, OFFLOADED, ORDERS, RESUME
 from greenroom._core.itemkinds import ATOMS
 from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.runqueue import RunQueue
@@ -64,7 +64,6 @@ class Cell(Mailbox):
 
     __slots__ = (
         "__weakref__",
-        "body",
         "context",
         "ended",
         "ending",
@@ -75,6 +74,7 @@ class Cell(Mailbox):
         "idle",
         "loop",
         "orders",
+        "record",
         "ref",
         "runq",
         "subject",
@@ -95,7 +95,7 @@ class Cell(Mailbox):
         # What stands for this cell as a sender, and in what people read; the floor above sets it.
         self.ref: Any = None
         # The floor above's own record of the actor.
-        self.body: Any = None
+        self.record: Any = None
         self.id = 0
         self.exempt = False
         # Set when the loop begins to retire the cell, and when its account is closed (`ENDED` or `ADRIFT`).
@@ -160,7 +160,7 @@ class Cell(Mailbox):
 
     def _may_walk_in(self, message: object) -> bool:
         """Whether the quick way is shut only because each message is looked at first, and this one need not be."""
-        if not self.alert & GUARDED or not self.alert & AWAY or self.closed or self.priority is not None:
+        if not self.flags & INTERCEPTED or not self.flags & OFFLOADED or self.closed or self.priority is not None:
             return False
         return type(message) in ATOMS and self.count - self.notices + self.reserved < self.capacity
 
@@ -172,12 +172,12 @@ class Cell(Mailbox):
             foreign = get_ident() != self.runq.thread
         return foreign
 
-    def post(self, message: object, slip: object, lane: Lane = _DATA) -> None:
-        """Send a message with exactly this in its sender's place: a slip, a ref, or nobody. From any thread."""
+    def post(self, message: object, receipt: object, lane: Lane = _DATA) -> None:
+        """Send a message with exactly this in its sender's place: a receipt, a ref, or nobody. From any thread."""
         if self.is_foreign():
-            self.runq.inbound.offer(self, message, slip, lane)
+            self.runq.inbound.offer(self, message, receipt, lane)
         else:
-            self.runq.admission.admit(self, message, slip, lane)
+            self.runq.admission.admit(self, message, receipt, lane)
 
     def notify(self, notice: object) -> None:
         """Queue a notice with the data lane, from any thread. A closed cell takes none."""
@@ -189,11 +189,11 @@ class Cell(Mailbox):
             self.enqueue_notice(notice)
             self.make_runnable()
 
-    def errand(self) -> Any:
+    def handoff(self) -> Any:
         """What is done for it elsewhere with its messages, if something is. From other threads, a glance."""
         task = self.task
         waiter = None if task is None else task._waiter
-        return waiter if getattr(waiter, "is_errand", False) else None
+        return waiter if getattr(waiter, "carries_messages", False) else None
 
     def order(self, action: Callable[[Cell], object]) -> None:
         """Have `action(cell)` called after the message in hand and before any other, from any thread."""
@@ -208,12 +208,12 @@ class Cell(Mailbox):
             self.orders.append(action)
         else:
             self.orders = deque((self.orders, action))
-        self.alert |= ORDERS
+        self.flags |= ORDERS
         self.make_runnable()
-        if self.alert & AWAY:
-            errand = self.errand()
-            if errand is not None:
-                errand.withdraw()
+        if self.flags & OFFLOADED:
+            handoff = self.handoff()
+            if handoff is not None:
+                handoff.withdraw()
 
     def waiting_orders(self) -> tuple[Any, ...]:
         """The orders that have not acted yet."""
@@ -226,7 +226,7 @@ class Cell(Mailbox):
         left = [order for order in self.waiting_orders() if order not in withdrawn]
         self.orders = deque(left) if left else None
         if not left:
-            self.alert &= ~ORDERS
+            self.flags &= ~ORDERS
 
     def take_order(self) -> Any:
         """The next order; there must be one."""
@@ -236,23 +236,23 @@ class Cell(Mailbox):
             if self.orders:
                 return action
         self.orders = None
-        self.alert &= ~ORDERS
+        self.flags &= ~ORDERS
         return action
 
     def hold(self) -> None:
         """Let messages and notices wait; orders still act."""
-        self.alert |= HELD
+        self.flags |= HELD
 
     def release(self) -> None:
         """Let messages and notices be handled again."""
-        self.alert &= ~HELD
+        self.flags &= ~HELD
         if self.waiting():
             self.make_runnable()
 
     def resume(self) -> None:
         """Its suspended handler can go on: at the back of the run queue."""
         if self.task is not None:
-            self.alert |= RESUME
+            self.flags |= RESUME
             self.runq.push(self)
 
     def make_runnable(self) -> None:
@@ -268,5 +268,5 @@ class Cell(Mailbox):
         return self.tally
 
     def sent(self) -> int:
-        """Messages ever sent to this cell: in any lane, refused at a closed door too, but not rejected ones."""
+        """Messages ever sent to this cell: in any lane, refused when it was closed too, but not rejected ones."""
         return self.pushed - self.noticed + (0 if self.tally is None else self.tally.sent_aside)

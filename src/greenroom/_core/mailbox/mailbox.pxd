@@ -1,17 +1,17 @@
 import cython
 from greenroom._core.mailbox.ring cimport Ring
 from greenroom._core.mailbox.sidelanes cimport SideLanes
-from greenroom._core.receipt cimport Slip
+from greenroom._core.receipt cimport Receipt
 
-cdef int LANES, PRIORITY, SLIPS
+cdef int LANES, PRIORITY, RECEIPTS
 cdef int EMPTY, LOG, DATA, MANAGEMENT, CONTROL, PATIENCE
 cdef object NOTICE
 
 cdef class Mailbox(Ring):
     cdef public int limit, reserved
     cdef readonly int capacity
-    cdef public int alert
-    cdef readonly int slips, notices
+    cdef public int flags
+    cdef readonly int receipts, notices
     cdef readonly bint closed
     cdef readonly unsigned long long pushed, noticed
     cdef readonly object config

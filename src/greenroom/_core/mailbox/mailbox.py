@@ -15,11 +15,11 @@ oldest message of the lower lanes instead, so none starves.
 
 from __future__ import annotations
 
-from greenroom._core.flags import LANES, PRIORITY, SLIPS
+from greenroom._core.flags import LANES, PRIORITY, RECEIPTS
 from greenroom._core.mailbox.prioritylane import PriorityLane
 from greenroom._core.mailbox.ring import Ring
 from greenroom._core.mailbox.sidelanes import SideLanes, data_place
-from greenroom._core.receipt import NOTICE, Slip
+from greenroom._core.receipt import NOTICE, Receipt
 from greenroom.lanes import MailboxConfig
 
 __all__ = ["Mailbox"]
@@ -37,18 +37,18 @@ class Mailbox(Ring):
     """The lanes of one actor. Touched by its loop's thread alone, but for `reserved`."""
 
     __slots__ = (
-        "alert",
         "capacity",
         "closed",
         "config",
+        "flags",
         "limit",
         "noticed",
         "notices",
         "priority",
         "pushed",
+        "receipts",
         "reserved",
         "side",
-        "slips",
     )
 
     def __init__(self, config: MailboxConfig) -> None:
@@ -63,20 +63,20 @@ class Mailbox(Ring):
         self.limit = self.capacity
         # Invariant: written under the inbound lock only; messages to the data lane that stand in the inbound
         self.reserved = 0
-        self.alert = 0
+        self.flags = 0
         self.closed = False
         # Messages and notices that ever entered the data lane; the oldest there had pushed - count before it.
         self.pushed = 0
         self.noticed = 0
         # Invariant: notices standing in the ring
         self.notices = 0
-        # Invariant: messages and notices in the ring whose sender is a Slip; SLIPS in alert iff slips > 0
-        self.slips = 0
+        # Invariant: messages and notices in the ring whose sender is a Receipt; RECEIPTS in flags iff receipts > 0
+        self.receipts = 0
         self.side: SideLanes | None = None
         self.priority: PriorityLane | None = None
         if config.priority is not None:
             self.priority = PriorityLane(config.priority)
-            self.alert = PRIORITY
+            self.flags = PRIORITY
             self.limit = 0
 
     def depth(self, lane: int) -> int:
@@ -102,31 +102,31 @@ class Mailbox(Ring):
             if self.side is None:
                 self.side = SideLanes()
             self.side.push(lane, message, sender, self.pushed)
-            self.alert |= LANES
+            self.flags |= LANES
             return
         if self.priority is not None:
             self.priority.push(message, sender, data_place(self.pushed))
         else:
             self.push(message, sender)
-            if isinstance(sender, Slip):
-                self.slips += 1
-                self.alert |= SLIPS
+            if isinstance(sender, Receipt):
+                self.receipts += 1
+                self.flags |= RECEIPTS
         self.pushed += 1
 
     def put_back(self, lane: int, message: object, sender: object) -> None:
         """Put a message that had its turn already before all others of its lane, bound or no bound."""
         if lane != DATA:
             self.side.put_back(lane, message, sender)  # type: ignore[union-attr]
-            self.alert |= LANES
+            self.flags |= LANES
             return
         if self.priority is not None:
             # Places count up from 0: a negative one is before all, and later calls are before earlier ones.
             self.priority.put_back(message, sender, -data_place(self.pushed))
         else:
             self.push_front(message, sender)
-            if isinstance(sender, Slip):
-                self.slips += 1
-                self.alert |= SLIPS
+            if isinstance(sender, Receipt):
+                self.receipts += 1
+                self.flags |= RECEIPTS
         self.pushed += 1
 
     def enqueue_notice(self, notice: object) -> None:
@@ -138,8 +138,8 @@ class Mailbox(Ring):
             self.priority.push_notice(notice, NOTICE, data_place(place))
             return
         self.push(notice, NOTICE)
-        self.slips += 1
-        self.alert |= SLIPS
+        self.receipts += 1
+        self.flags |= RECEIPTS
         self.notices += 1
         if self.limit > 0:
             self.limit += 1
@@ -195,7 +195,7 @@ class Mailbox(Ring):
         if lane != DATA:
             message = self.side.pop(lane)  # type: ignore[union-attr]
             if self.side.total() == 0:  # type: ignore[union-attr]
-                self.alert &= ~LANES
+                self.flags &= ~LANES
             return message
         if self.priority is not None:
             return self.priority.pop()
@@ -230,10 +230,10 @@ class Mailbox(Ring):
 
     def _release(self, sender: object) -> None:
         """Undo what `sender`'s slot had raised: its message leaves the ring."""
-        if self.slips > 0 and isinstance(sender, Slip):
-            self.slips -= 1
-            if self.slips == 0:
-                self.alert &= ~SLIPS
+        if self.receipts > 0 and isinstance(sender, Receipt):
+            self.receipts -= 1
+            if self.receipts == 0:
+                self.flags &= ~RECEIPTS
             if sender is NOTICE:
                 self.notices -= 1
                 if self.limit > 0:

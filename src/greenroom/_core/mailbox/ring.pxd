@@ -1,25 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
-
-# Moving an object out of, or into, a slot that is known to be there. Taking passes the slot's own reference on instead
-# of making one and dropping the other, which saves a message some 30 instructions (callgrind, ping-pong).
-cdef extern from *:
-    """
-    static inline PyObject *greenroom_take(PyObject *slots, Py_ssize_t index) {
-        PyObject *value = PyList_GET_ITEM(slots, index);
-        Py_INCREF(Py_None);
-        PyList_SET_ITEM(slots, index, Py_None);
-        return value;
-    }
-    static inline void greenroom_put(PyObject *slots, Py_ssize_t index, PyObject *value) {
-        PyObject *free_slot = PyList_GET_ITEM(slots, index);
-        Py_INCREF(value);
-        PyList_SET_ITEM(slots, index, value);
-        Py_DECREF(free_slot);
-    }
-    """
-    object greenroom_take(PyObject *slots, Py_ssize_t index)
-    void greenroom_put(PyObject *slots, Py_ssize_t index, object value)
+from greenroom._core.capi cimport greenroom_put, greenroom_take
 
 cdef Py_ssize_t SMALLEST
 cdef Py_ssize_t KEPT

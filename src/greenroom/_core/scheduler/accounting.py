@@ -20,7 +20,7 @@ def count_cell(cell: Cell) -> Ledger:
 
 def count_loop(loop: Any) -> Ledger:
     """The ledger of a loop: its living cells, those that have ended, and what is on its way from other threads."""
-    totals = loop.door.totals
+    totals = loop.admission.totals
     handled = loop.ended_handled + loop.visits.ended_handled
     sent = loop.ended_sent + totals.sent_aside
     queued = totals.stashed

@@ -6,7 +6,7 @@ cdef int SLOT_BITS
 cdef long long _SLOT_MASK, _LAST_GENERATION
 
 @cython.final
-cdef class Table:
+cdef class CellTable:
     cdef readonly Py_ssize_t limit, counted
     cdef list _slots, _free
     @cython.locals(slot=Py_ssize_t, generation="long long")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from greenroom._core.mailbox.cell import Cell
 from greenroom.errors import TooManyActors
 
-__all__ = ["Table"]
+__all__ = ["CellTable"]
 
 # Written out: as C integers, shifting them here would overflow.
 SLOT_BITS = 32
@@ -15,7 +15,7 @@ _SLOT_MASK = 0xFFFF_FFFF
 _LAST_GENERATION = 0x7FFF_FFFF
 
 
-class Table:
+class CellTable:
     """Every living cell of one loop. Adding, finding and removing take the same time however many there are."""
 
     __slots__ = ("_free", "_slots", "counted", "limit")

@@ -13,13 +13,13 @@ from collections.abc import Callable
 
 from greenroom.errors import TooManyWatches, WatchError
 
-__all__ = ["Watches"]
+__all__ = ["FdWatches"]
 
 _READ = selectors.EVENT_READ
 _WRITE = selectors.EVENT_WRITE
 
 
-class Watches:
+class FdWatches:
     """The watched descriptors of one poller."""
 
     def __init__(self, aio: asyncio.AbstractEventLoop, limit: int) -> None:

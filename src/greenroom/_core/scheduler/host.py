@@ -9,8 +9,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from greenroom._core.behavior import BehaviorBase
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.behavior import Verdict
 from greenroom.exits import ends_system
 from greenroom.lanes import Lane
 
@@ -22,7 +22,7 @@ _log = logging.getLogger("greenroom")
 class Host:
     """Cells with nobody above them: a failed one is logged and ends, a notice is handled like a message."""
 
-    def verdict(self, cell: Cell, verdict: Verdict) -> None:
+    def verdict(self, cell: Cell, verdict: BehaviorBase) -> None:
         """A handler returned a verdict. If this raises, the handler has failed."""
 
     def unhandled(self, cell: Cell, message: object, sender: object) -> None:
@@ -31,15 +31,15 @@ class Host:
     def suspended(self, cell: Cell) -> None:
         """A handler suspends while orders wait for its end, or an order does."""
 
-    def touched(self, cell: Cell) -> None:
-        """A cell that has `TOUCHED` set takes a message."""
+    def message_taken(self, cell: Cell) -> None:
+        """A cell that has `NOTIFY_TAKEN` set takes a message."""
 
-    def send_away(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
-        """Have a message to a cell that has `AWAY` set handled elsewhere; what its handler returned, or raised."""
+    def offload(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
+        """Have a message to a cell that has `OFFLOADED` set handled elsewhere; what its handler returned, or raised."""
         raise NotImplementedError
 
     def intercept(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
-        """Look at a message to a cell that has `GUARDED` set, before it is let in, and raise what its sender should
+        """Look at a message to a cell that has `INTERCEPTED` set, before it is let in, and raise what its sender should
         hear; True when it is let in nowhere, because it has been dealt with. For the loop's thread.
         """
         return False

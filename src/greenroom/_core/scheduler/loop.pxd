@@ -1,16 +1,17 @@
 import cython
-from greenroom._core.mailbox.cell cimport Cell, thread_ident
+from greenroom._core.capi cimport thread_ident
+from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.simulation.director cimport Director
-from greenroom._core.delivery.admission cimport Door
-from greenroom._core.observerhooks cimport Hooks
+from greenroom._core.delivery.admission cimport Admission
+from greenroom._core.observerhooks cimport ObserverHooks
 from greenroom._core.delivery.inbound cimport Inbound
-from greenroom._core.timing.tickbudget cimport Pace
+from greenroom._core.timing.tickbudget cimport TickBudget
 from greenroom._core.runqueue cimport RunQueue
-from greenroom._core.scheduler.celltable cimport Table
+from greenroom._core.scheduler.celltable cimport CellTable
 from greenroom._core.timing.timers cimport Alarm, Timer, Timers
 from greenroom._core.scheduler.visits cimport Visits
 
-cdef int AWAY, ORDERS, ORDERED, ADRIFT, ENDED
+cdef int OFFLOADED, ORDERS, ORDERED, ADRIFT, ENDED
 cdef double LONGEST_DELAY, SHORTEST_INTERVAL
 cdef bint COMPILED
 cdef object get_ident, _DEFAULT_MAILBOX
@@ -19,16 +20,16 @@ cdef object get_ident, _DEFAULT_MAILBOX
 cdef class Loop:
     cdef readonly object limits, clock, host
     cdef readonly Director director
-    cdef readonly Hooks hooks
-    cdef readonly Pace pace
+    cdef readonly ObserverHooks hooks
+    cdef readonly TickBudget tick_budget
     cdef readonly RunQueue runq
-    cdef readonly Table table
+    cdef readonly CellTable table
     cdef readonly Timers timers
-    cdef readonly Door door
+    cdef readonly Admission admission
     cdef readonly Inbound inbound
     cdef readonly Visits visits
     cdef readonly bint closed
-    cdef readonly dict elsewhere
+    cdef readonly dict handoffs
     cdef readonly unsigned long long ended_sent, ended_handled
     cdef readonly bint ticking
     cdef readonly unsigned long long ticks

@@ -10,21 +10,21 @@ from __future__ import annotations
 from _thread import get_ident
 from typing import Any
 
-from greenroom._core.flags import AWAY, ORDERS
 from greenroom._core.build import COMPILED
-from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
-from greenroom._core.simulation.director import director_here
-from greenroom._core.delivery.admission import Door
-from greenroom._core.observerhooks import Hooks
-from greenroom._core.scheduler.host import Host
+from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.inbound import Inbound
+from greenroom._core.flags import OFFLOADED, ORDERS
 from greenroom._core.itemkinds import ORDERED
 from greenroom._core.limits import Limits
-from greenroom._core.timing.tickbudget import Pace
+from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
+from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.scheduler.celltable import Table
-from greenroom._core.timing.timers import LONGEST_DELAY, SHORTEST_INTERVAL, Timer, Timers
+from greenroom._core.scheduler.celltable import CellTable
+from greenroom._core.scheduler.host import Host
 from greenroom._core.scheduler.visits import Visits
+from greenroom._core.simulation.director import director_here
+from greenroom._core.timing.tickbudget import TickBudget
+from greenroom._core.timing.timers import LONGEST_DELAY, SHORTEST_INTERVAL, Timer, Timers
 from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import InvalidDelay, LoopStopped, WaitsForItself, WrongLoop, WrongThread
 from greenroom.lanes import MailboxConfig
@@ -38,20 +38,20 @@ class Loop:
     """The scheduler of one thread. Everything but `Cell.tell`, `post`, `notify` and `order` belongs to that thread."""
 
     __slots__ = (
+        "admission",
         "clock",
         "closed",
         "director",
-        "door",
-        "elsewhere",
         "ended_handled",
         "ended_sent",
+        "handoffs",
         "hooks",
         "host",
         "inbound",
         "limits",
-        "pace",
         "runq",
         "table",
+        "tick_budget",
         "ticking",
         "ticks",
         "timers",
@@ -63,32 +63,32 @@ class Loop:
         limits: Limits | None = None,
         clock: Clock | None = None,
         host: Any = None,
-        hooks: Hooks | None = None,
+        hooks: ObserverHooks | None = None,
     ) -> None:
         self.limits = Limits() if limits is None else limits
         director = self.director = director_here()
         self.clock: Clock = self._clock_of(clock)
         self.host: Any = Host() if host is None else host
-        self.hooks = Hooks() if hooks is None else hooks
-        self.pace = Pace(self.clock, self.limits.max_tick_time)
+        self.hooks = ObserverHooks() if hooks is None else hooks
+        self.tick_budget = TickBudget(self.clock, self.limits.max_tick_time)
         self.runq = RunQueue(get_ident())
         if director is not None:
-            from greenroom._core.simulation.recorder import Witness  # which only simulations need
+            from greenroom._core.simulation.recorder import EventRecorder  # which only simulations need
 
             director.loops.append(self)
-            self.hooks.trust(Witness(director))
-        self.table = Table(self.limits.max_actors)
-        self.timers = Timers(self.runq, self.pace, self.limits.max_timers)
-        self.door = Door(self.host, self.hooks, self.director)
-        self.inbound = Inbound(self.door)
-        self.door.inbound = self.runq.inbound = self.inbound
-        self.runq.admission = self.door
+            self.hooks.trust(EventRecorder(director))
+        self.table = CellTable(self.limits.max_actors)
+        self.timers = Timers(self.runq, self.tick_budget, self.limits.max_timers)
+        self.admission = Admission(self.host, self.hooks, self.director)
+        self.inbound = Inbound(self.admission)
+        self.admission.inbound = self.runq.inbound = self.inbound
+        self.runq.admission = self.admission
         self.visits = Visits(
-            self.runq, self.door, self.pace, self.limits.max_msgs_per_actor, self.limits.max_actors_per_tick
+            self.runq, self.admission, self.tick_budget, self.limits.max_msgs_per_actor, self.limits.max_actors_per_tick
         )
         self.closed = False
         # Invariant: the work that other threads do for cells of this loop, and that has not come home; by its age
-        self.elsewhere: dict[Any, None] = {}
+        self.handoffs: dict[Any, None] = {}
         # What cells that have ended were sent, and had handled by then.
         self.ended_sent = 0
         self.ended_handled = 0
@@ -104,7 +104,7 @@ class Loop:
 
     def now(self) -> float:
         """The time, by the loop's clock."""
-        return self.pace.now()
+        return self.tick_budget.now()
 
     def adopt(self) -> None:
         """Make the calling thread the loop's own; nothing may be under way on the old one."""
@@ -148,12 +148,12 @@ class Loop:
         cell.ending = True
         cell.close()
         cell.orders = None
-        cell.alert &= ~ORDERS
-        if cell.alert & AWAY and cell.task is not None and self.visits.hand is not cell:
+        cell.flags &= ~ORDERS
+        if cell.flags & OFFLOADED and cell.task is not None and self.visits.hand is not cell:
             self.visits.abandon(cell)  # before what is queued goes: some of that may have been handled
         try:
             self.cancel_timers(cell)
-            self.door.clear(cell, why)
+            self.admission.clear(cell, why)
             # An order that ends its own cell has nothing to be cancelled for.
             if cell.task is not None and not (self.visits.hand is cell and self.visits.kind == ORDERED):
                 if self.visits.stepper.aio is not None:
@@ -219,7 +219,7 @@ class Loop:
         self.ticking = True
         self.ticks += 1
         try:
-            now = self.pace.begin()
+            now = self.tick_budget.begin()
             if self.inbound.waiting():
                 self.inbound.take_in()
             if self.timers.count > 0:
@@ -232,9 +232,9 @@ class Loop:
         fired = 0
         timer = self.timers.pop_due(now)
         while timer is not None:
-            timer.ring(self.door)
+            timer.ring(self.admission)
             fired += 1
-            if fired % 64 == 0 and self.pace.spent():
+            if fired % 64 == 0 and self.tick_budget.spent():
                 return
             timer = self.timers.pop_due(now)
 

@@ -15,7 +15,7 @@ from math import inf
 from time import monotonic
 from typing import Any
 
-from greenroom._core.scheduler.fdwatch import Watches
+from greenroom._core.scheduler.fdwatch import FdWatches
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import AlreadyAttached, LoopStopped, WaitsForItself
@@ -41,7 +41,7 @@ class Poller:
         self._later: asyncio.TimerHandle | None = None
         self._later_at = inf
         self._idle: list[asyncio.Future[None]] = []
-        self._watches: Watches | None = None
+        self._watches: FdWatches | None = None
         # Where ticks run, so that asyncio need not copy a context for each.
         self._context = Context()
         # Called after each tick, if somebody wants to know: what the tick brought about can be sent in one piece.
@@ -60,7 +60,7 @@ class Poller:
         loop.adopt()
         self._aio = inside
         self._callback = self._tick_due
-        self._watches = Watches(self._aio, loop.limits.max_io_watches)
+        self._watches = FdWatches(self._aio, loop.limits.max_io_watches)
         loop.visits.stepper.aio = self._aio
         loop.inbound.rouse = self._rouse_from_outside
         loop.runq.rouse = self._tick_soon
@@ -181,7 +181,7 @@ class Poller:
             aio = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = aio.create_future()
             self._idle.append(waiter)
-            look_again = aio.call_later(_HELD_UP, self._tell_idle) if self.loop.elsewhere else None
+            look_again = aio.call_later(_HELD_UP, self._tell_idle) if self.loop.handoffs else None
             self._settle_elsewhere(aio)
             try:
                 await waiter
@@ -196,9 +196,9 @@ class Poller:
             with suppress(RuntimeError):  # it is closed: nobody waits any more
                 aio.call_soon_threadsafe(self._tell_idle)
 
-        for work in list(self.loop.elsewhere):
-            if not work.is_waiting():
-                work.come_to_rest(look_again)
+        for handoff in list(self.loop.handoffs):
+            if not handoff.is_waiting():
+                handoff.come_to_rest(look_again)
 
     async def rest(self) -> None:
         """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""
@@ -227,13 +227,13 @@ class Poller:
 
     def _is_worked_for(self) -> bool:
         """Whether another thread is doing something for the loop, and has not been for long."""
-        if not self.loop.elsewhere:
+        if not self.loop.handoffs:
             return False
         too_long_ago = monotonic() - _HELD_UP
-        for work in reversed(self.loop.elsewhere):
-            if work.since <= too_long_ago:
+        for handoff in reversed(self.loop.handoffs):
+            if handoff.since <= too_long_ago:
                 return False  # and so are the rest
-            if not work.is_waiting():
+            if not handoff.is_waiting():
                 return True
         return False
 

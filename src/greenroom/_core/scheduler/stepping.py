@@ -423,11 +423,11 @@ class HandlerTask:
         self._waiter = None
         self._cell.resume()
 
-    def cut_waiter(self) -> None:
+    def abandon_waiter(self) -> None:
         """Do not wait any longer for what is done elsewhere, if that is what is waited for."""
-        cut = getattr(self._waiter, "cut", None)
-        if cut is not None:
-            cut()
+        abandon = getattr(self._waiter, "abandon", None)
+        if abandon is not None:
+            abandon()
 
     def abandon(self) -> None:
         """Break the suspended handler off where it stands: its `finally` blocks run, but can await nothing more."""

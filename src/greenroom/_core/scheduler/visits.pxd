@@ -1,18 +1,18 @@
 import cython
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.simulation.director cimport Director
-from greenroom._core.delivery.admission cimport Door
-from greenroom._core.observerhooks cimport Hooks
-from greenroom._core.timing.tickbudget cimport Pace, counter
+from greenroom._core.delivery.admission cimport Admission
+from greenroom._core.observerhooks cimport ObserverHooks
+from greenroom._core.timing.tickbudget cimport TickBudget, counter
 from greenroom._core.mailbox.ring cimport take_slot
 from greenroom._core.runqueue cimport RunQueue
-from greenroom._core.receipt cimport Slip
+from greenroom._core.receipt cimport Receipt
 from greenroom._core.scheduler.stepping cimport HandlerTask, Stepper
-from greenroom._core.behavior cimport Verdict
+from greenroom._core.behavior cimport BehaviorBase
 
 cdef bint COMPILED
 cdef double LINGER, NEVER
-cdef int AWAY, HELD, ORDERS, RESUME, ROOM, TOUCHED
+cdef int OFFLOADED, HELD, ORDERS, RESUME, ROOM, NOTIFY_TAKEN
 cdef int ADRIFT, ENDED
 cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
 cdef object CoroutineType, SUSPENDED, NOTICE
@@ -32,10 +32,10 @@ cdef bint is_coroutine(object awaitable)
 @cython.final
 cdef class Visits:
     cdef RunQueue runq
-    cdef Door door
+    cdef Admission admission
     cdef object host
-    cdef Hooks hooks
-    cdef Pace pace
+    cdef ObserverHooks hooks
+    cdef TickBudget tick_budget
     cdef readonly Director director
     cdef readonly Stepper stepper
     cdef readonly Cell hand
@@ -58,7 +58,7 @@ cdef class Visits:
     cdef int _drain(self) except -1
     @cython.locals(left=Py_ssize_t, head=int, buf=list, timed=bint)
     cdef int _visit(self, Cell cell) except -1
-    @cython.locals(lane=int, began=double, slip=Slip)
+    @cython.locals(lane=int, began=double, receipt=Receipt)
     cdef bint _look(self, Cell cell) except? False
     @cython.locals(task=HandlerTask)
     cdef bint _conclude(self, Cell cell, object result) except? False
@@ -67,7 +67,7 @@ cdef class Visits:
     cdef _tell_if_slow(self, Cell cell, object message, double began)
     @cython.locals(task=HandlerTask, began=double)
     cdef bint _go_on(self, Cell cell) except? False
-    @cython.locals(kind=int, verdict=Verdict, slip=Slip)
+    @cython.locals(kind=int, verdict=BehaviorBase, receipt=Receipt)
     cdef _settle(self, Cell cell, object result)
     @cython.locals(kind=int)
     cdef _leave_unhandled(self, Cell cell)
@@ -83,7 +83,7 @@ cdef class Visits:
     @cython.locals(task=HandlerTask)
     cpdef abandon(self, Cell cell)
     cdef _count_failed(self, Cell cell)
-    cdef _tell_failed(self, Cell cell, Slip slip, object cause)
+    cdef _tell_failed(self, Cell cell, Receipt receipt, object cause)
     cdef _adapt(self, Py_ssize_t waiting)
     cdef int _note_large(self, Cell cell) except -1
     @cython.locals(cell=Cell)

@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, nonecheck=False
 """Visits to runnable cells, and what a cell has in hand.
 
-**The quick way.** With no bit of `cell.alert` set, a visit takes the oldest data message, calls the handler, counts,
-and looks at the time; nothing else. Everything rarer (orders, other lanes, slips, suspended handlers, failures) sets a
-bit or leaves by an exception, so it costs a plain message nothing. There is no `try` in the quick way either: what a
+**The quick way.** With no bit of `cell.flags` set, a visit takes the oldest data message, calls the handler, counts,
+and looks at the time; nothing else. Everything rarer (orders, other lanes, receipts, suspended handlers, failures) sets
+a bit or leaves by an exception, so it costs a plain message nothing. There is no `try` in the quick way either: what a
 handler raises goes up to `make`, which knows from `hand` and `message` who it was.
 
 **Time.** Whether the time is up is asked after every message, so a slow handler cannot take the next one with it.
@@ -21,18 +21,18 @@ from math import inf
 from types import CoroutineType
 from typing import Any
 
-from greenroom._core.flags import AWAY, HELD, ORDERS, RESUME, ROOM, TOUCHED
+from greenroom._core.behavior import BehaviorBase
 from greenroom._core.build import COMPILED
-from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
-from greenroom._core.simulation.director import Director
-from greenroom._core.delivery.admission import Door
-from greenroom._core.observerhooks import Hooks
+from greenroom._core.delivery.admission import Admission
+from greenroom._core.flags import HELD, NOTIFY_TAKEN, OFFLOADED, ORDERS, RESUME, ROOM
 from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, ORDERED, STASHED
-from greenroom._core.timing.tickbudget import Pace
+from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
+from greenroom._core.observerhooks import ObserverHooks
+from greenroom._core.receipt import NOTICE, Receipt
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.receipt import NOTICE, Slip
 from greenroom._core.scheduler.stepping import SUSPENDED, HandlerTask, Stepper
-from greenroom._core.behavior import Verdict
+from greenroom._core.simulation.director import Director
+from greenroom._core.timing.tickbudget import TickBudget
 from greenroom.errors import InternalError, NotAwaited
 from greenroom.exits import ends_system
 
@@ -76,9 +76,9 @@ class Visits:
         "_resumed_from",
         "_strained",
         "_tick_began",
+        "admission",
         "adrift",
         "director",
-        "door",
         "ended_handled",
         "hand",
         "hooks",
@@ -86,22 +86,22 @@ class Visits:
         "kind",
         "lane",
         "message",
-        "pace",
         "runq",
         "sender",
         "stepper",
         "suspended",
+        "tick_budget",
         "took",
         "trim_at",
     )
 
-    def __init__(self, runq: RunQueue, door: Door, pace: Pace, per_visit: int, per_tick: int) -> None:
+    def __init__(self, runq: RunQueue, admission: Admission, pace: TickBudget, per_visit: int, per_tick: int) -> None:
         self.runq = runq
-        self.door = door
-        self.host: Any = door.host
-        self.hooks: Hooks = door.hooks
-        self.director: Director | None = door.director
-        self.pace = pace
+        self.admission = admission
+        self.host: Any = admission.host
+        self.hooks: ObserverHooks = admission.hooks
+        self.director: Director | None = admission.director
+        self.tick_budget = pace
         self.stepper = Stepper()
         # The cell in hand, what it handles, and from whom.
         self.hand: Cell | None = None
@@ -135,7 +135,7 @@ class Visits:
     def make(self, now: float) -> None:
         """Make the visits of a tick that began at `now`, until a budget is spent or nobody is runnable."""
         self._tick_began = now
-        self._mark = self.pace.began
+        self._mark = self.tick_budget.began
         if now >= self.trim_at:
             self._trim()
         self._out_of_time = False
@@ -148,8 +148,8 @@ class Visits:
                     break
                 except BaseException as exc:
                     self._fail(exc)
-                    self._out_of_time = self.pace.spent()
-                    self._mark = self.pace.began
+                    self._out_of_time = self.tick_budget.spent()
+                    self._mark = self.tick_budget.began
         finally:
             self.stepper.leave()
             self.hand = None
@@ -172,7 +172,7 @@ class Visits:
             if self.director is not None and self.director.ends_tick():
                 self._left = 0
             # The counters may stand still where a machine's are broken; the clock does not.
-            if self._left % 64 == 0 and self.pace.spent():
+            if self._left % 64 == 0 and self.tick_budget.spent():
                 self._out_of_time = True
 
     def _visit(self, cell: Cell) -> None:
@@ -186,7 +186,7 @@ class Visits:
             timed = True
         while left > 0:
             left -= 1
-            if cell.alert != 0 or timed:
+            if cell.flags != 0 or timed:
                 if not self._look(cell):
                     left = 0
             else:
@@ -215,61 +215,61 @@ class Visits:
                     left = 0
             if COMPILED:
                 self._mark = counter()
-                if self._mark - self.pace.began < self.pace.allowed:
+                if self._mark - self.tick_budget.began < self.tick_budget.allowed:
                     continue
-            if self.pace.spent():
+            if self.tick_budget.spent():
                 self._out_of_time = True
                 break
 
     def _look(self, cell: Cell) -> bool:
         """Do the next thing for a cell whose next thing is not plain; False when there is nothing to do now."""
-        if cell.alert & RESUME:
+        if cell.flags & RESUME:
             return self._go_on(cell)
-        if cell.alert & ORDERS:
+        if cell.flags & ORDERS:
             action = cell.take_order()
             self.kind, self.message, self.sender = ORDERED, action, None
             return self._conclude(cell, action(cell))
-        if cell.alert & HELD:
+        if cell.flags & HELD:
             return False
         lane = cell.choose()
         if lane == EMPTY:
             return False
         sender = cell.sender_of(lane)
         message = cell.take_from(lane)
-        if cell.alert & ROOM:
-            self.door.fill_up(cell)
-        if isinstance(sender, Slip):
+        if cell.flags & ROOM:
+            self.admission.fill_up(cell)
+        if isinstance(sender, Receipt):
             if sender is NOTICE:
                 self.kind, self.message, self.sender = NOTICED, message, None
                 return self._conclude(cell, self.host.notice(cell, message))
             self.kind, self.message, self.sender = MESSAGE, message, sender
-            slip: Slip = sender
-            if not slip.live():
+            receipt: Receipt = sender
+            if not receipt.live():
                 self.kind = NOTHING
-                self.door.count_withdrawn(cell, sender)
+                self.admission.count_withdrawn(cell, sender)
                 return True
         self.kind, self.message, self.sender = MESSAGE, message, sender
         self.lane = lane
-        if cell.alert & TOUCHED:
-            self.host.touched(cell)
+        if cell.flags & NOTIFY_TAKEN:
+            self.host.message_taken(cell)
         if self.hooks.slow_handler is None:
             return self._conclude(cell, self._handle(cell, message))
-        began = self.pace.now()
+        began = self.tick_budget.now()
         try:
             return self._conclude(cell, self._handle(cell, message))
         finally:
             self._tell_if_slow(cell, message, began)
 
     def _handle(self, cell: Cell, message: object) -> object:
-        if cell.alert & AWAY:
-            return self.host.send_away(cell, message, self.sender, self.lane)
+        if cell.flags & OFFLOADED:
+            return self.host.offload(cell, message, self.sender, self.lane)
         if self.director is not None:
             return self.director.handle(cell, message, self.sender)
         return cell.handler(cell.subject, message)
 
     def _tell_if_slow(self, cell: Cell, message: object, began: float) -> None:
         """A handler, or one step of it, has held the thread since `began`."""
-        took = self.pace.now() - began
+        took = self.tick_budget.now() - began
         slow_handler = self.hooks.slow_handler
         if took >= self.hooks.slow_after and slow_handler is not None:
             slow_handler(cell.shown(), message, took)
@@ -288,7 +288,7 @@ class Visits:
                 self.kind = NOTHING
                 self.lane = DATA
                 self.suspended += 1
-                if cell.alert & ORDERS or task.kind == ORDERED:
+                if cell.flags & ORDERS or task.kind == ORDERED:
                     self.host.suspended(cell)
                 return False
         self._settle(cell, result)
@@ -296,7 +296,7 @@ class Visits:
 
     def _go_on(self, cell: Cell) -> bool:
         """Step the suspended coroutine of `cell`; False when it suspends again."""
-        cell.alert &= ~RESUME
+        cell.flags &= ~RESUME
         task: HandlerTask = cell.task
         self.kind, self.message, self.sender = task.kind, task.message, task.sender
         self.lane = task.lane
@@ -305,7 +305,7 @@ class Visits:
         if self.hooks.slow_handler is None or task.kind != MESSAGE:
             result = self.stepper.step(task)
         else:
-            began = self.pace.now()
+            began = self.tick_budget.now()
             try:
                 result = self.stepper.step(task)
             finally:
@@ -323,8 +323,8 @@ class Visits:
     def _settle(self, cell: Cell, result: object) -> None:
         """Account for what was in hand, and pass its result on."""
         self.lane = DATA
-        if isinstance(result, Verdict):
-            verdict: Verdict = result
+        if isinstance(result, BehaviorBase):
+            verdict: BehaviorBase = result
             if verdict.unhandled:
                 self._leave_unhandled(cell)
                 return
@@ -334,9 +334,9 @@ class Visits:
         self.kind = NOTHING
         if kind == MESSAGE:
             cell.handled += 1
-            if isinstance(self.sender, Slip):
-                slip: Slip = self.sender
-                slip.settle(result)
+            if isinstance(self.sender, Receipt):
+                receipt: Receipt = self.sender
+                receipt.settle(result)
 
     def let_sender_go(self) -> None:
         """The message in hand is answered, or will be, by somebody else."""
@@ -346,7 +346,7 @@ class Visits:
         kind = self.kind
         self.kind = NOTHING
         if kind == MESSAGE:
-            self.door.count_unhandled(cell, self.sender)
+            self.admission.count_unhandled(cell, self.sender)
             if cell.ended == ADRIFT:
                 self._come_home(cell)
         if kind == MESSAGE or kind == NOTICED:  # noqa: SIM109 - a tuple to search in would be an object
@@ -381,9 +381,9 @@ class Visits:
         cell.ended = ENDED
 
     def _has_more(self, cell: Cell) -> bool:
-        if cell.alert == 0:
+        if cell.flags == 0:
             return cell.count > 0
-        return bool(cell.alert & ORDERS) or (not cell.alert & HELD and cell.waiting())
+        return bool(cell.flags & ORDERS) or (not cell.flags & HELD and cell.waiting())
 
     def in_hand(self, cell: Cell) -> int:
         """How many messages `cell` has in hand: one or none."""
@@ -397,7 +397,11 @@ class Visits:
         kind, message, sender = self.kind, self.message, self.sender
         self.kind = NOTHING
         self.lane = DATA
-        self.took = self.pace.since(self._mark) if self._resumed_from < 0.0 else self.pace.now() - self._resumed_from
+        self.took = (
+            self.tick_budget.since(self._mark)
+            if self._resumed_from < 0.0
+            else self.tick_budget.now() - self._resumed_from
+        )
         self._resumed_from = -1.0
         if cell is None:
             raise InternalError("the loop itself failed: please report this") from cause
@@ -415,8 +419,8 @@ class Visits:
                 if not cell.ended or ends_system(cause):
                     self.host.failed(cell, message, cause)
             finally:
-                # When it is decided what becomes of the actor: that is part of what a slip tells.
-                if kind == MESSAGE and isinstance(sender, Slip):
+                # When it is decided what becomes of the actor: that is part of what a receipt tells.
+                if kind == MESSAGE and isinstance(sender, Receipt):
                     self._tell_failed(cell, sender, cause)
         finally:
             self._leave(cell)
@@ -424,13 +428,13 @@ class Visits:
     def abandon(self, cell: Cell) -> None:
         """Break off the suspended handler of `cell`, which will not end by itself; its message counts as failed."""
         task: HandlerTask = cell.task
-        cell.alert &= ~RESUME
+        cell.flags &= ~RESUME
         self.suspended -= 1
-        if cell.alert & AWAY:
-            task.cut_waiter()  # which says what of it is done
+        if cell.flags & OFFLOADED:
+            task.abandon_waiter()  # which says what of it is done
         if task.kind == MESSAGE:
             self._count_failed(cell)
-            if isinstance(task.sender, Slip):
+            if isinstance(task.sender, Receipt):
                 self._tell_failed(cell, task.sender, CancelledError("abandoned"))
         try:
             task.abandon()
@@ -441,13 +445,13 @@ class Visits:
                 self.director.hook_raised(cell, "handler", exc)
 
     def _count_failed(self, cell: Cell) -> None:
-        self.door.count_failed(cell)
+        self.admission.count_failed(cell)
         if cell.ended == ADRIFT:
             self._come_home(cell)
 
-    def _tell_failed(self, cell: Cell, slip: Slip, cause: BaseException) -> None:
+    def _tell_failed(self, cell: Cell, receipt: Receipt, cause: BaseException) -> None:
         try:
-            slip.fail(cause)
+            receipt.fail(cause)
         except Exception:
             fields = cell.loop.host.log_fields(cell)
             _log.exception("a slip raised when it was told of a failure of %s", cell.name(), extra=fields)

@@ -1,15 +1,13 @@
 import cython
 from cpython.ref cimport PyObject
 from greenroom._core.mailbox.cell cimport Cell
-from greenroom._core.mailbox.ring cimport greenroom_put
+from greenroom._core.capi cimport greenroom_put
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.simulation.schedules cimport Schedule
-from greenroom._core.receipt cimport Slip
-from greenroom._core.scheduler.stepping cimport Wait
-from greenroom._core.timing.timers cimport Timer
+from greenroom._core.receipt cimport Receipt
 from greenroom._core.timing.virtualclock cimport VirtualClock
 
-cdef int FAILED, TOLD, ASKED, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST, _A_FEW, _MANY
+cdef int FAILED, TOLD, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST, _A_FEW, _MANY
 cdef unsigned long long PRIME, ALL_BITS
 cdef object crc32
 cdef tuple _BLANK
@@ -47,11 +45,11 @@ cdef class Director:
     cpdef bint ends_tick(self) except? True
     cdef _write_choice(self, int position, int budget, int pause)
     cpdef meets(self, Cell cell)
-    @cython.locals(kind=int, slip=Slip)
+    @cython.locals(kind=int, receipt=Receipt)
     cpdef bint sends(self, Cell cell, object message, object sender, object lane) except? True
     cpdef approaches(self, Cell cell)
     cpdef bint notifies(self, Cell cell, object notice) except? True
-    @cython.locals(slip=Slip)
+    @cython.locals(receipt=Receipt)
     cpdef object handle(self, Cell cell, object message, object sender)
     cpdef hook_raised(self, Cell cell, object name, object cause)
     cpdef answers(self, Cell cell, bint well, object value, object asker)

@@ -18,12 +18,10 @@ from zlib import crc32
 
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.simulation.events import ANSWERED, ASKED, ENTRIES, FAILED, REFUSED, TAKEN, TICKED, TOLD
+from greenroom._core.receipt import Receipt
 from greenroom._core.runqueue import RunQueue
+from greenroom._core.simulation.events import ANSWERED, ENTRIES, FAILED, REFUSED, TAKEN, TICKED, TOLD
 from greenroom._core.simulation.schedules import Schedule
-from greenroom._core.receipt import Slip
-from greenroom._core.scheduler.stepping import Wait
-from greenroom._core.timing.timers import Timer
 from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.errors import SimulationRefused
 
@@ -166,16 +164,13 @@ class Director:
             self.faults.meets(cell)
 
     def sends(self, cell: Cell, message: object, sender: object, lane: object) -> bool:
-        """A message is sent; True when it is on its way for a while, and the door need not let it in."""
+        """A message is sent; True when it is on its way for a while, and need not be admitted now."""
         kind = TOLD
         shown = sender
-        if isinstance(sender, Slip):
-            slip: Slip = sender
-            shown = slip.shown_sender()
-            if isinstance(sender, Timer):
-                kind = TICKED
-            elif isinstance(sender, Wait):
-                kind = ASKED
+        if isinstance(sender, Receipt):
+            receipt: Receipt = sender
+            shown = receipt.shown_sender()
+            kind = receipt.origin()
         self.note(kind, cell, message, shown)
         return self.faults is not None and bool(self.faults.holds(cell, message, sender, lane, kind == TICKED))
 
@@ -191,9 +186,9 @@ class Director:
     def handle(self, cell: Cell, message: object, sender: object) -> object:
         """Have a message handled: what its handler returns."""
         shown = sender
-        if isinstance(sender, Slip):
-            slip: Slip = sender
-            shown = slip.shown_sender()
+        if isinstance(sender, Receipt):
+            receipt: Receipt = sender
+            shown = receipt.shown_sender()
         self.last_actor = cell.id
         self.note(TAKEN, cell, message, shown)
         if self.faults is not None:

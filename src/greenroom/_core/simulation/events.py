@@ -1,13 +1,29 @@
-"""What a director writes down. Never compiled, as `alerts`: hot modules copy these numbers into C integers."""
+"""What a director writes down. Never compiled, as `flags`: hot modules copy these numbers into C integers."""
 
 from __future__ import annotations
 
-TOLD = 0
-"""A message was sent."""
-ASKED = 1
-"""The same, with a question."""
-TICKED = 2
-"""The same, by a timer."""
+# A message was sent; these come first.
+from greenroom._core.itemkinds import ASKED, TICKED, TOLD
+
+__all__ = [
+    "ANSWERED",
+    "ASKED",
+    "DEAD_LETTER",
+    "DROPPED",
+    "ENTRIES",
+    "ESCALATED",
+    "FAILED",
+    "FULL",
+    "INJECTED",
+    "REFUSED",
+    "RESTARTED",
+    "STARTED",
+    "STOPPED",
+    "TAKEN",
+    "TICKED",
+    "TOLD",
+]
+
 TAKEN = 3
 """A message is handled."""
 ANSWERED = 4

@@ -6,7 +6,7 @@ interpreted one is most of the cost.
 
 from __future__ import annotations
 
-__all__ = ["Dice"]
+__all__ = ["SplitMix"]
 
 # SplitMix64: one addition and one mixing of bits for each number, and any seed is as good as any other.
 STEP = 0x9E3779B97F4A7C15
@@ -16,7 +16,7 @@ ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _FRACTION = 1.0 / (1 << 53)
 
 
-class Dice:
+class SplitMix:
     """A stream of numbers that depends on nothing but its seed.
 
     >>> Dice(7).below(100) == Dice(7).below(100)
@@ -51,6 +51,6 @@ class Dice:
         """A number from 0 up to, but not including, 1."""
         return (self.draw() >> 11) * _FRACTION
 
-    def fork(self) -> Dice:
+    def fork(self) -> SplitMix:
         """Another stream, which goes its own way however many numbers are drawn from either."""
-        return Dice(self.draw())
+        return SplitMix(self.draw())

@@ -7,10 +7,10 @@ from typing import Any
 from greenroom._core.simulation.director import Director
 from greenroom._core.simulation.events import DEAD_LETTER, DROPPED, ESCALATED, FULL, RESTARTED, STARTED, STOPPED
 
-__all__ = ["Witness"]
+__all__ = ["EventRecorder"]
 
 
-class Witness:
+class EventRecorder:
     """An observer that has everything written down."""
 
     def __init__(self, director: Director) -> None:

@@ -1,6 +1,6 @@
 import cython
 from greenroom._core.mailbox.cell cimport Cell
-from greenroom._core.simulation.prng cimport Dice
+from greenroom._core.simulation.prng cimport SplitMix
 from greenroom._core.runqueue cimport RunQueue
 
 cdef int WINDOW, LONGEST, SHORTEST
@@ -14,14 +14,14 @@ cdef class Fifo(Schedule):
     pass
 
 cdef class Shuffled(Schedule):
-    cdef Dice _dice
+    cdef SplitMix _prng
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
     @cython.locals(bits=cython.ulonglong)
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True
 
 cdef class Pct(Schedule):
-    cdef Dice _dice
+    cdef SplitMix _prng
     cdef set _changes
     cdef dict _priorities
     cdef double _outside, _lowest

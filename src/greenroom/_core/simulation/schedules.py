@@ -8,8 +8,8 @@ written down as what it does otherwise, and the shorter that is, the easier it i
 from __future__ import annotations
 
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.simulation.prng import Dice
 from greenroom._core.runqueue import RunQueue
+from greenroom._core.simulation.prng import SplitMix
 
 __all__ = ["Fifo", "Pct", "Schedule", "Scripted", "Shuffled"]
 
@@ -49,25 +49,25 @@ class Fifo(Schedule):
 class Shuffled(Schedule):
     """Any runnable actor, for any number of messages; asyncio has its turn when it comes."""
 
-    __slots__ = ("_dice",)
+    __slots__ = ("_prng",)
 
     def __init__(self, seed: int) -> None:
-        self._dice = Dice(seed)
+        self._prng = SplitMix(seed)
 
     def choose(self, step: int, runq: RunQueue) -> int:
         """Any of them."""
-        return 0 if runq.count == 1 else self._dice.below(min(runq.count, WINDOW))
+        return 0 if runq.count == 1 else self._prng.below(min(runq.count, WINDOW))
 
     def budget(self, step: int) -> int:
         """One message half of the time, else up to eight or as many as usual: each finds other bugs."""
-        bits = self._dice.draw()
+        bits = self._prng.draw()
         if bits & 1:
             return 1
         return int((bits >> 1) & 7) if bits & 16 else 0
 
     def pauses(self, step: int) -> bool:
         """Half of the time."""
-        return bool(self._dice.draw() & 1)
+        return bool(self._prng.draw() & 1)
 
 
 class Pct(Schedule):
@@ -79,14 +79,14 @@ class Pct(Schedule):
     program runs is not known beforehand, so each seed has its own idea of that too.
     """
 
-    __slots__ = ("_changes", "_dice", "_head", "_last", "_lowest", "_outside", "_passed", "_priorities")
+    __slots__ = ("_changes", "_head", "_last", "_lowest", "_outside", "_passed", "_priorities", "_prng")
 
     def __init__(self, seed: int, depth: int) -> None:
-        self._dice = Dice(seed)
-        steps = 1 << (SHORTEST + self._dice.below(LONGEST - SHORTEST + 1))
-        self._changes: set[int] = {1 + self._dice.below(steps) for _ in range(depth - 1)}
+        self._prng = SplitMix(seed)
+        steps = 1 << (SHORTEST + self._prng.below(LONGEST - SHORTEST + 1))
+        self._changes: set[int] = {1 + self._prng.below(steps) for _ in range(depth - 1)}
         # What is not an actor has a priority as well.
-        self._outside = self._dice.fraction()
+        self._outside = self._prng.fraction()
         # By the numbers of the actors: a schedule keeps nobody alive.
         self._priorities: dict[int, float] = {}
         # Below every priority that was drawn, and lower with each change.
@@ -130,7 +130,7 @@ class Pct(Schedule):
     def _priority_of(self, actor: int) -> float:
         priority = self._priorities.get(actor)
         if priority is None:
-            priority = self._priorities[actor] = self._dice.fraction()
+            priority = self._priorities[actor] = self._prng.fraction()
         return priority
 
     def budget(self, step: int) -> int:

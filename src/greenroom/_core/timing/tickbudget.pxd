@@ -45,7 +45,7 @@ cdef bint COMPILED
 cdef double _LEARNING_TIME
 
 @cython.final
-cdef class Pace:
+cdef class TickBudget:
     cdef object _clock
     cdef bint _is_machine
     cdef VirtualClock _virtual

@@ -15,12 +15,12 @@ from greenroom._core.build import COMPILED
 from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.clock import Clock, MonotonicClock
 
-__all__ = ["Pace"]
+__all__ = ["TickBudget"]
 
 _LEARNING_TIME = 0.001
 
 
-class Pace:
+class TickBudget:
     """The time budget of the tick under way."""
 
     __slots__ = (

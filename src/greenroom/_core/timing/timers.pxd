@@ -1,24 +1,21 @@
 import cython
-from greenroom._core.mailbox.cell cimport thread_ident
-from greenroom._core.timing.tickbudget cimport Pace
+from greenroom._core.capi cimport thread_ident, untrack
+from greenroom._core.timing.tickbudget cimport TickBudget
 from greenroom._core.runqueue cimport RunQueue
-from greenroom._core.receipt cimport Slip
-
-cdef extern from "Python.h":
-    void untrack "PyObject_GC_UnTrack" (object)
+from greenroom._core.receipt cimport Receipt
 
 cdef bint COMPILED
 cdef double BUCKETS_PER_SECOND
-cdef int NEW, PENDING, QUEUED, OVER
+cdef int NEW, PENDING, QUEUED, OVER, TICKED
 cdef object _DATA, _deadline, insort_right, heapify, ceil, get_ident, heappop, heappush
 
-cdef class Alarm(Slip):
+cdef class Alarm(Receipt):
     cdef public double deadline
     cdef int _state
     cdef Py_ssize_t _position
     cdef Bucket _bucket
     cpdef set_up_alarm(self, double deadline)
-    cpdef ring(self, object door)
+    cpdef ring(self, object admission)
     cpdef end(self)
     cpdef disarm(self, Timers timers)
 
@@ -59,7 +56,7 @@ cdef class Timers:
     cdef readonly Py_ssize_t limit, count
     cdef readonly bint closed
     cdef RunQueue _runq
-    cdef Pace _pace
+    cdef TickBudget _tick_budget
     cdef dict _buckets
     cdef list _keys, _due
     cdef Py_ssize_t _position

@@ -15,10 +15,11 @@ from operator import attrgetter
 from typing import Any
 
 from greenroom._core.build import COMPILED
-from greenroom._core.current import doing
-from greenroom._core.timing.tickbudget import Pace
+from greenroom._core.current import current_handoffs
+from greenroom._core.itemkinds import TICKED
+from greenroom._core.receipt import Receipt
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.receipt import Slip
+from greenroom._core.timing.tickbudget import TickBudget
 from greenroom.errors import TooManyTimers, WrongThread
 from greenroom.lanes import Lane
 
@@ -40,7 +41,7 @@ OVER = 3
 _deadline = attrgetter("deadline")
 
 
-class Alarm(Slip):
+class Alarm(Receipt):
     """Something that is due at a moment, in one of `Timers`' buckets until then."""
 
     __slots__ = ("_bucket", "_position", "_state", "deadline")
@@ -53,7 +54,7 @@ class Alarm(Slip):
         self._bucket: Bucket | None = None
         self._position = 0
 
-    def ring(self, door: Any) -> None:
+    def ring(self, admission: Any) -> None:
         """The moment has come."""
 
     def end(self) -> None:
@@ -68,7 +69,7 @@ class Alarm(Slip):
 
 
 class Timer(Alarm):
-    """A message to come, once or again and again. The slip of its own ticks, so that a cancelled one is not handled.
+    """A message to come, once or again and again. The receipt of its own ticks, so that a cancelled one is not handled.
 
     When compiled, the garbage collector does not follow timers: a million of them took it three times as long as
     starting them (`make bench`, P11). A timer lets go of everything when it ends, so the price is only this: a loop
@@ -140,16 +141,20 @@ class Timer(Alarm):
         self.end()
         return True
 
-    def ring(self, door: Any) -> None:
+    def ring(self, admission: Any) -> None:
         """Send a tick."""
         target = self.target
         message = self.message
         if target.closed:
             sender = self._sender
             self.cancel()
-            door.deliver(target, message, sender, _DATA)
+            admission.deliver(target, message, sender, _DATA)
         else:
-            door.deliver(target, message, self, _DATA)
+            admission.deliver(target, message, self, _DATA)
+
+    def origin(self) -> int:
+        """By a timer."""
+        return TICKED
 
     def shown_sender(self) -> object:
         """The ref of the timer's owner: a tick is a message of its own."""
@@ -231,18 +236,18 @@ class Timers:
         "_due",
         "_keys",
         "_opened",
-        "_pace",
         "_position",
         "_recent",
         "_runq",
+        "_tick_budget",
         "closed",
         "count",
         "limit",
     )
 
-    def __init__(self, runq: RunQueue, pace: Pace, limit: int) -> None:
+    def __init__(self, runq: RunQueue, pace: TickBudget, limit: int) -> None:
         self._runq = runq
-        self._pace = pace
+        self._tick_budget = pace
         self.limit = limit
         self.closed = False
         self.count = 0
@@ -259,7 +264,7 @@ class Timers:
 
     def now(self) -> float:
         """The time, by the loop's clock."""
-        return self._pace.now()
+        return self._tick_budget.now()
 
     def is_own_thread(self) -> bool:
         """Whether this is the loop's own thread."""
@@ -271,10 +276,10 @@ class Timers:
 
     def ask_owner(self, action: Any) -> Any:
         """Have the loop's own thread call `action`, if this one works for it; what it returns."""
-        work = doing.get(get_ident())
-        if work is None or work.cell.runq is not self._runq:
+        handoff = current_handoffs.get(get_ident())
+        if handoff is None or handoff.cell.runq is not self._runq:
             raise WrongThread("a timer")
-        return work.cell.loop.host.call("a timer", action)
+        return handoff.cell.loop.host.call("a timer", action)
 
     def require_room(self) -> None:
         """Raise when no further timer may be started."""

@@ -6,14 +6,14 @@ from collections.abc import Coroutine, Mapping
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actor.api.behaviors import Behaviors
+from greenroom.actor.api.behavior import UNHANDLED
 
 if TYPE_CHECKING:
     from typing import Generic
 
     from typing_extensions import TypeVar
 
-    from greenroom.actor.api.behaviors import Behavior
+    from greenroom.actor.api.behavior import Behavior
     from greenroom.actor.api.context import Context
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.signals import Signal
@@ -54,16 +54,16 @@ class Actor(_Base[M, R]):
     __slots__ = ("__weakref__", "ctx")
 
     # What `spec` has found out about the class, once it was spawned.
-    __greenroom_blueprint__: ClassVar[Any] = None
+    __greenroom_class_info__: ClassVar[Any] = None
     # Whether its code is the runtime's, and must run where that does.
-    __greenroom_stays_at_home__: ClassVar[bool] = False
+    __greenroom_stays_on_loop__: ClassVar[bool] = False
 
     ctx: Context
     """The actor's own view of the runtime; there from `pre_start` on."""
 
     def receive(self, message: M, /) -> R | Coroutine[Any, Any, R] | Behavior | None:
         """Handle one message. Without this method, those marked with `@handles` are asked."""
-        return Behaviors.unhandled
+        return UNHANDLED
 
     def pre_start(self) -> Any:
         """Before the first message. If it raises, the actor was never running."""

@@ -8,26 +8,27 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.mailbox.cell import Cell
 from greenroom._core.itemkinds import MESSAGE
-from greenroom._core.receipt import Slip
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.receipt import Receipt
 from greenroom._core.timing.timers import Timer
+from greenroom.actor.api.becoming import become, unbecome
+from greenroom.actor.api.spawn import Spawns
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.ask import Question, Reply
-from greenroom.actor.records.record import Body
-from greenroom.actor.relations.links import bonds_of, demonitor, link, monitor, unlink
-from greenroom.actor.api.spawn import Spawns
-from greenroom.actor.records.restartstate import incarnation_of
-from greenroom.actor.life.starting import become, unbecome
 from greenroom.actor.messaging.stash import Stash, require_capacity
-from greenroom.actor.messaging.timers import KeyedTimers, Quiet, cell_of, require_number, start_timer
+from greenroom.actor.messaging.timers import KeyedTimers, ReceiveTimer, cell_of, require_number, start_timer
+from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.records.restartstate import incarnation_of
+from greenroom.actor.relations.links import link, links_of, unlink
+from greenroom.actor.relations.monitors import demonitor, monitor
 from greenroom.actor.relations.watch import unwatch, watch
 from greenroom.errors import AlreadyReplied, BadArgument, NoMessage, WrongThread
 from greenroom.exits import NORMAL
 from greenroom.lanes import Lane
 
 if TYPE_CHECKING:
-    from greenroom.actor.api.behaviors import Behavior
+    from greenroom.actor.api.behavior import Behavior
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.signals import MonitorRef
 
@@ -36,7 +37,7 @@ __all__ = ["Context"]
 _log = logging.getLogger("greenroom.actor")
 
 
-class Context(Body, Spawns):
+class Context(ActorRecord, Spawns):
     """What an actor can find out and do. It belongs to its actor: call it from the actor's own handlers and hooks."""
 
     __slots__ = ()
@@ -62,7 +63,7 @@ class Context(Body, Spawns):
     @property
     def children(self) -> list[ActorRef[Any, Any]]:
         """The refs of its children, eldest first."""
-        return [] if self.family is None else [child.cell.ref for child in self.family.bodies()]
+        return [] if self.child_list is None else [child.cell.ref for child in self.child_list.records()]
 
     @property
     def system(self) -> Any:
@@ -82,10 +83,10 @@ class Context(Body, Spawns):
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger whose records say who logs: `record.actor`, `.actor_id`, `.system`."""
-        more = self.extra()
-        if more.log is None:
-            more.log = _ActorLog(self)
-        adapter: logging.LoggerAdapter[logging.Logger] = more.log
+        extras = self.ensure_extras()
+        if extras.log is None:
+            extras.log = _ActorLog(self)
+        adapter: logging.LoggerAdapter[logging.Logger] = extras.log
         return adapter
 
     # -- the message in hand
@@ -95,8 +96,8 @@ class Context(Body, Spawns):
         visits = self.cell.loop.visits
         return visits if visits.hand is self.cell else None
 
-    def _slip(self) -> Any:
-        """Who sent the message in hand: a ref, nobody, or a slip; also while its handler is suspended."""
+    def _receipt(self) -> Any:
+        """Who sent the message in hand: a ref, nobody, or a receipt; also while its handler is suspended."""
         hand = self.hand()
         if hand is not None:
             return hand.sender
@@ -111,8 +112,8 @@ class Context(Body, Spawns):
     @property
     def sender(self) -> ActorRef[Any, Any] | None:
         """Who sent the message in hand, if an actor did."""
-        slip = self._slip()
-        shown: Any = slip.shown_sender() if isinstance(slip, Slip) else slip
+        receipt = self._receipt()
+        shown: Any = receipt.shown_sender() if isinstance(receipt, Receipt) else receipt
         sender: ActorRef[Any, Any] | None = shown
         return sender
 
@@ -129,15 +130,15 @@ class Context(Body, Spawns):
 
         A message that was told, not asked, is answered by telling its sender.
         """
-        slip = self._require_message("reply()")
-        if isinstance(slip, Question):
-            _require_open(slip)
-            slip.answer(value)
+        receipt = self._require_message("reply()")
+        if isinstance(receipt, Question):
+            _require_open(receipt)
+            receipt.answer(value)
         else:
-            self._reply_by_telling(slip, value)
+            self._reply_by_telling(receipt, value)
 
-    def _reply_by_telling(self, slip: Any, value: object) -> None:
-        sender = slip.shown_sender() if isinstance(slip, Slip) else slip
+    def _reply_by_telling(self, receipt: Any, value: object) -> None:
+        sender = receipt.shown_sender() if isinstance(receipt, Receipt) else receipt
         if isinstance(sender, Address):
             sender.tell(value, sender=self.self)
         else:
@@ -150,42 +151,42 @@ class Context(Body, Spawns):
         """Let the asker get `exc`; the actor itself goes on."""
         if not isinstance(exc, BaseException):
             raise BadArgument(f"a reply fails with an exception, not with {exc!r}")
-        slip = self._require_message("fail_reply()")
-        if isinstance(slip, Question):
-            _require_open(slip)
-            slip.refuse(exc)
+        receipt = self._require_message("fail_reply()")
+        if isinstance(receipt, Question):
+            _require_open(receipt)
+            receipt.refuse(exc)
         else:
             self._publish(exc)
 
     def defer_reply(self) -> Reply:
         """Answer the message in hand later, from anywhere, by `.send(value)` or `.fail(exc)`."""
-        slip = self._require_message("defer_reply()")
+        receipt = self._require_message("defer_reply()")
         loop = self.cell.loop
-        if not isinstance(slip, Question):
-            return Reply(loop, None, lambda value: self._reply_by_telling(slip, value))
-        _require_open(slip)
-        self._owe(slip)
-        return Reply(loop, slip, lambda value: None)
+        if not isinstance(receipt, Question):
+            return Reply(loop, None, lambda value: self._reply_by_telling(receipt, value))
+        _require_open(receipt)
+        self._owe(receipt)
+        return Reply(loop, receipt, lambda value: None)
 
     def _owe(self, question: Question) -> None:
-        question.defer(self.extra().deferred)
+        question.defer(self.ensure_extras().deferred)
 
     def forward(self, ref: ActorRef[Any, Any]) -> None:
         """Pass the message in hand on to `ref`, as if its sender had sent it there: `ref` answers if it was asked."""
         target = cell_of(ref, "forward()")
-        slip = self._require_message("forward()")
+        receipt = self._require_message("forward()")
         hand = self.hand()
         message, lane = hand.message, Lane(hand.lane)
-        if not isinstance(slip, Question):
+        if not isinstance(receipt, Question):
             target.post(message, self.sender, lane)
             return
-        _require_open(slip)
-        self._hand_on(slip, target)
+        _require_open(receipt)
+        self._hand_on(receipt, target)
         hand.let_sender_go()
         try:
-            target.post(message, slip, lane)
+            target.post(message, receipt, lane)
         except Exception as exc:
-            slip.refuse(exc)
+            receipt.refuse(exc)
 
     def _hand_on(self, question: Question, target: Cell) -> None:
         question.hand_to(target)
@@ -232,13 +233,13 @@ class Context(Body, Spawns):
     @property
     def trap_exit(self) -> bool:
         """Whether the end of a linked actor comes as the message `Exit(ref, reason)`, instead of failing this one."""
-        return self.more is not None and self.more.bonds is not None and self.more.bonds.traps
+        return self.extras is not None and self.extras.links is not None and self.extras.links.traps_exits
 
     @trap_exit.setter
     def trap_exit(self, traps: bool) -> None:
         if not isinstance(traps, bool):
             raise BadArgument(f"trap_exit is True or False, not {traps!r}")
-        bonds_of(self).traps = traps
+        links_of(self).traps_exits = traps
 
     # -- time
 
@@ -262,22 +263,22 @@ class Context(Body, Spawns):
     @property
     def timers(self) -> KeyedTimers:
         """Timers by key."""
-        more = self.extra()
-        if more.keyed is None:
-            more.keyed = KeyedTimers(self.cell)
-        keyed: KeyedTimers = more.keyed
+        extras = self.ensure_extras()
+        if extras.keyed is None:
+            extras.keyed = KeyedTimers(self.cell)
+        keyed: KeyedTimers = extras.keyed
         return keyed
 
     def set_receive_timeout(self, seconds: float | None) -> None:
         """Get the notice `ReceiveTimeout` whenever no message came for `seconds`; None ends that."""
-        more = self.extra()
-        before = more.quiet
-        quiet = None if seconds is None else Quiet(self.cell, seconds)
+        extras = self.ensure_extras()
+        before = extras.receive_timer
+        receive_timer = None if seconds is None else ReceiveTimer(self.cell, seconds)
         if before is not None:
             before.stop()
-        more.quiet = quiet
-        if quiet is not None:
-            quiet.begin()
+        extras.receive_timer = receive_timer
+        if receive_timer is not None:
+            receive_timer.begin()
 
     # -- behavior
 
@@ -307,10 +308,10 @@ class Context(Body, Spawns):
         self._get_stash().capacity = require_capacity(capacity)
 
     def _get_stash(self) -> Stash:
-        more = self.extra()
-        if more.stash is None:
-            more.stash = self._new_stash()
-        stash: Stash = more.stash
+        extras = self.ensure_extras()
+        if extras.stash is None:
+            extras.stash = self._new_stash()
+        stash: Stash = extras.stash
         return stash
 
     def _new_stash(self) -> Stash:
@@ -331,7 +332,7 @@ class Context(Body, Spawns):
         if self.cell.loop.visits.stepper.aio is None:
             raise WrongThread("pipe_to_self() of a system that does not run")
         task = start_pipe(self, awaitable, map, on_error)
-        pipes = self.extra().pipes
+        pipes = self.ensure_extras().pipes
         pipes[task] = None
         task.add_done_callback(lambda task: pipes.pop(task, None))
         return task

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from greenroom.actor.api.behaviors import Behaviors
+from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.errors import BadArgument, HandlerConflict
 
 __all__ = ["dispatcher_of", "handles"]
@@ -46,10 +46,10 @@ def dispatcher_of(actor_class: type) -> Callable[[Any, Any], object] | None:
         method = known.get(kind)
         if method is None:
             if kind in known:
-                return Behaviors.unhandled
+                return UNHANDLED
             method = known[kind] = next((known[base] for base in kind.__mro__ if known.get(base)), None)
             if method is None:
-                return Behaviors.unhandled
+                return UNHANDLED
         return method(actor, message)
 
     return dispatch

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from greenroom.actor.api.actor import Actor
-    from greenroom.actor.api.behaviors import Behavior
+    from greenroom.actor.api.behavior import Behavior
     from greenroom.actor.api.context import Context
-    from greenroom.actor.messaging.drain import Drain
     from greenroom.actor.api.props import Props
+    from greenroom.actor.messaging.drain import Drain
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.lanes import MailboxConfig
     from greenroom.policy.specs import Supervision

@@ -6,16 +6,17 @@ leaves instead, and the keeper decides when it hears of that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.life import ending, starting
-from greenroom.actor.records.record import Body
 from greenroom.actor.failure.groups import join_group
-from greenroom.actor.life.hooks import place_of
-from greenroom.actor.failure.reports import Doing, describe, report, when
-from greenroom.actor.life.restarting import Leave, waits_to_return
-from greenroom.actor.records.restartstate import Standing, standing_of
+from greenroom.actor.failure.reports import FailureSource, describe, report, when
+from greenroom.actor.life import ending, starting
+from greenroom.actor.life.hooks import executor_of
+from greenroom.actor.life.restarting import RestartOrder, waits_to_return
+from greenroom.actor.records.ports import ActorHost
+from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.records.restartstate import RestartState, restart_state_of
 from greenroom.actor.records.states import State
 from greenroom.errors import add_note, in_words
 from greenroom.exits import ExitReason, ends_system
@@ -24,17 +25,14 @@ from greenroom.policy.directives import Directive, Scope
 from greenroom.policy.intensity import Window, elapsed
 from greenroom.policy.specs import Supervision
 
-if TYPE_CHECKING:
-    from greenroom.actor.lifecycle import Lifecycle
-
-__all__ = ["Failing", "judge"]
+__all__ = ["FailOrder", "decide_on_failure"]
 
 STARTING = State.STARTING.code
 RUNNING = State.RUNNING.code
 FAILED = State.FAILED.code
 
 
-class Failing(Doing):
+class FailOrder(FailureSource):
     """The order to fail with `cause`; `child` is the one that escalated, if that is why."""
 
     __slots__ = ("cause", "child")
@@ -48,9 +46,9 @@ class Failing(Doing):
         child: Any = self.child
         if child is not None:
             # One that is STARTING here was cancelled in its start to hear of this, so it has failed in any case.
-            if not (child.is_alive and _has_escalated(child._cell.body)) and cell.body.state != STARTING:
+            if not (child.is_alive and _has_escalated(child._cell.record)) and cell.record.state != STARTING:
                 return  # it is settled: another child has escalated too
-            if waits_to_return(cell.body):
+            if waits_to_return(cell.record):
                 life.order_stop(child._cell)  # there is nobody above it who could be restarted
                 return
         elif cell.loop.director is not None:
@@ -62,101 +60,109 @@ class Failing(Doing):
         return "as it was told to" if self.child is None else f"because {self.child} escalated"
 
 
-def judge(life: Lifecycle, cell: Cell, body: Body, message: object, cause: BaseException) -> None:
+def decide_on_failure(life: ActorHost, cell: Cell, record: ActorRecord, message: object, cause: BaseException) -> None:
     """An actor has failed: see to it that what should become of it does."""
-    more = body.extra()
-    standing = standing_of(body)
-    if standing.resting or standing.comes_back or standing.escalated:
+    extras = record.ensure_extras()
+    restart_state = restart_state_of(record)
+    if restart_state.resting or restart_state.comes_back or restart_state.escalated:
         return  # it has failed already, and something is being done about it
-    was_running = body.state != STARTING
+    was_running = record.state != STARTING
     if isinstance(cause, AttributeError) and cause.name == "ctx" and not was_running:
         add_note(cause, "An actor has its `ctx` from `pre_start` on, not in `__init__`.")
-    standing.failure = describe(cell, body, message, cause, was_running)
-    standing.last_failure = in_words(cause)
-    standing.reported = False
+    restart_state.failure = describe(cell, record, message, cause, was_running)
+    restart_state.last_failure = in_words(cause)
+    restart_state.reported = False
     if not was_running:
-        more.never_ran = standing.running_since is None and standing.incarnation == 1
-        starting.tell_started(more, cause)
-    if body.state != FAILED:
-        life.enter(body, FAILED)
+        extras.never_ran = restart_state.running_since is None and restart_state.incarnation == 1
+        starting.tell_started(extras, cause)
+    if record.state != FAILED:
+        life.enter(record, FAILED)
     reason = ExitReason.of(cause)
-    if more.ending is not None or ends_system(cause) or _must_end(life, cell, body, reason):
-        _stop(life, cell, body, reason, "it is ending anyway")
-    elif standing.keeper is not None:
-        _leave_it_to_keeper(life, cell, body, standing, reason)
+    if extras.ending is not None or ends_system(cause) or _must_end(life, cell, record, reason):
+        _stop(life, cell, record, reason, "it is ending anyway")
+    elif restart_state.supervisor is not None:
+        _leave_it_to_keeper(life, cell, record, restart_state, reason)
     else:
-        _decide(life, cell, body, standing, cause)
+        _decide(life, cell, record, restart_state, cause)
 
 
-def _must_end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> bool:
+def _must_end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) -> bool:
     """Whether nothing but its end can come: it, its parent or the whole system is about to."""
-    if life.closed or (life.is_told_to_stop(cell) and not _is_kept(body, reason)):
+    if life.closed or (life.is_told_to_stop(cell) and not _is_kept(record, reason)):
         return True
     parent: Any = cell.ref._parent
-    above = None if parent is None else parent._cell.body.more
+    above = None if parent is None else parent._cell.record.extras
     return above is not None and above.phase != ending.NONE
 
 
-def _is_kept(body: Body, reason: ExitReason) -> bool:
+def _is_kept(record: ActorRecord, reason: ExitReason) -> bool:
     """Whether its keeper wants it back after such an end."""
-    standing = standing_of(body)
-    return standing.keeper is not None and not standing.final and standing.keeper.wants(reason.kind)
+    restart_state = restart_state_of(record)
+    return (
+        restart_state.supervisor is not None and not restart_state.final and restart_state.supervisor.wants(reason.kind)
+    )
 
 
-def _leave_it_to_keeper(life: Lifecycle, cell: Cell, body: Body, standing: Standing, reason: ExitReason) -> None:
-    if not _is_kept(body, reason):
-        _stop(life, cell, body, reason, "it is not to be restarted")
+def _leave_it_to_keeper(
+    life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState, reason: ExitReason
+) -> None:
+    if not _is_kept(record, reason):
+        _stop(life, cell, record, reason, "it is not to be restarted")
     else:
-        body.extra().ending = reason
-        standing.comes_back = True
+        record.ensure_extras().ending = reason
+        restart_state.comes_back = True
         life.forget_stops(cell)
         cell.hold()
-        cell.order(Leave(reason.cause, failed=True))
+        cell.order(RestartOrder(reason.cause, failed=True))
 
 
-def _decide(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException) -> None:
-    supervision: Supervision = body.settings().supervision
+def _decide(
+    life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException
+) -> None:
+    supervision: Supervision = record.settings().supervision
     directive = _directive(life, cell, supervision, cause)
-    assert standing.failure is not None
-    was_running = standing.failure.was_running
-    if directive is Directive.RESUME and (not was_running or body.extra().orderly or _is_lost(body)):
+    assert restart_state.failure is not None
+    was_running = restart_state.failure.was_running
+    if directive is Directive.RESUME and (not was_running or record.ensure_extras().orderly or _is_lost(record)):
         directive = Directive.RESTART  # there is nothing to go on with: a supervisor that fails has no children left
     why = ""
     if directive is Directive.RESTART:
-        why = _why_not(cell, standing, supervision)
+        why = _why_not(cell, restart_state, supervision)
         if why:
             directive = supervision.on_limit
     if directive is Directive.RESTART:
-        _restart(life, cell, body, standing, supervision, cause)
+        _restart(life, cell, record, restart_state, supervision, cause)
     elif directive is Directive.RESUME:
-        report(cell, standing, "it goes on with the next message", 0.0)
-        _, standing.streak = next_delay(None, standing.streak, _ran(cell, standing), supervision.within, 0.5)
-        standing.quiet_time = supervision.within
-        _resume(life, body)
+        report(cell, restart_state, "it goes on with the next message", 0.0)
+        _, restart_state.streak = next_delay(
+            None, restart_state.streak, _ran(cell, restart_state), supervision.within, 0.5
+        )
+        restart_state.quiet_time = supervision.within
+        _resume(life, record)
     elif directive is Directive.ESCALATE:
-        _escalate(life, cell, body, standing, cause, why)
+        _escalate(life, cell, record, restart_state, cause, why)
     else:
-        _stop(life, cell, body, ExitReason.of(cause), f"{why}it is stopped")
+        _stop(life, cell, record, ExitReason.of(cause), f"{why}it is stopped")
 
 
-def _is_lost(body: Body) -> bool:
+def _is_lost(record: ActorRecord) -> bool:
     """Whether the process that the actor was in is gone, and the actor with it."""
-    place = place_of(body)
-    return place is not None and place.has_lost_actor()
+    executor = executor_of(record)
+    return executor is not None and executor.has_lost_actor()
 
 
-def _why_not(cell: Cell, standing: Standing, supervision: Supervision) -> str:
+def _why_not(cell: Cell, restart_state: RestartState, supervision: Supervision) -> str:
     """Note a restart; why there must not be one, if there must not."""
-    if standing.window is None:
-        standing.window = Window(supervision.max_restarts, supervision.within)
+    if restart_state.window is None:
+        restart_state.window = Window(supervision.max_restarts, supervision.within)
     else:  # what it became may have brought other limits
-        standing.window.limit, standing.window.within = supervision.max_restarts, supervision.within
-    if standing.window.admits(cell.loop.now()):
+        restart_state.window.limit, restart_state.window.within = supervision.max_restarts, supervision.within
+    if restart_state.window.admits(cell.loop.now()):
         return ""
     return f"more than {supervision.max_restarts} restarts in {supervision.within:g} s: "
 
 
-def _directive(life: Lifecycle, cell: Cell, supervision: Supervision, cause: BaseException) -> Directive:
+def _directive(life: ActorHost, cell: Cell, supervision: Supervision, cause: BaseException) -> Directive:
     """What the strategy says; one that cannot say hands the failure on, with a note of its own."""
     try:
         return supervision.directive_for(cause)
@@ -170,50 +176,57 @@ def _directive(life: Lifecycle, cell: Cell, supervision: Supervision, cause: Bas
         return Directive.ESCALATE
 
 
-def _stop(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason, decision: str) -> None:
-    standing = standing_of(body)
-    report(cell, standing, decision, 0.0, always=True)
-    _leave_group(standing, body)
-    more = body.extra()
-    if more.ending is None:
-        more.ending = reason
+def _stop(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason, decision: str) -> None:
+    restart_state = restart_state_of(record)
+    report(cell, restart_state, decision, 0.0, always=True)
+    _leave_group(restart_state, record)
+    extras = record.ensure_extras()
+    if extras.ending is None:
+        extras.ending = reason
     if not life.is_told_to_stop(cell):  # a second order would find it resting, if it is to come back
         life.order_stop(cell)
 
 
 def _restart(
-    life: Lifecycle, cell: Cell, body: Body, standing: Standing, supervision: Supervision, cause: BaseException
+    life: ActorHost,
+    cell: Cell,
+    record: ActorRecord,
+    restart_state: RestartState,
+    supervision: Supervision,
+    cause: BaseException,
 ) -> None:
     now = cell.loop.now()
     chance = life.port.random.random() if supervision.backoff is not None and supervision.backoff.jitter else 0.5
-    ran = _ran(cell, standing)
-    delay, standing.streak = next_delay(supervision.backoff, standing.streak, ran, supervision.within, chance)
-    standing.quiet_time = supervision.within
-    due = standing.due = now + delay
-    standing.comes_back = True
+    ran = _ran(cell, restart_state)
+    delay, restart_state.streak = next_delay(supervision.backoff, restart_state.streak, ran, supervision.within, chance)
+    restart_state.quiet_time = supervision.within
+    due = restart_state.due = now + delay
+    restart_state.comes_back = True
     who = "" if supervision.scope is Scope.ONE_FOR_ONE else f" with its siblings ({supervision.scope.value})"
-    report(cell, standing, f"it is restarted{who} {when(delay)}", delay)
+    report(cell, restart_state, f"it is restarted{who} {when(delay)}", delay)
     cell.hold()
-    join_group(life, body, supervision.scope, cause, due)
-    cell.order(Leave(cause, standing.group, failed=True))
+    join_group(life, record, supervision.scope, cause, due)
+    cell.order(RestartOrder(cause, restart_state.group, failed=True))
 
 
-def _ran(cell: Cell, standing: Standing) -> float | None:
+def _ran(cell: Cell, restart_state: RestartState) -> float | None:
     """How long the actor had run when it failed; None if it was not running, or nobody knows since when."""
-    if standing.failure is None or not standing.failure.was_running or standing.running_since is None:
+    if restart_state.failure is None or not restart_state.failure.was_running or restart_state.running_since is None:
         return None
-    return elapsed(standing.running_since, cell.loop.now())
+    return elapsed(restart_state.running_since, cell.loop.now())
 
 
-def _escalate(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException, why: str) -> None:
+def _escalate(
+    life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException, why: str
+) -> None:
     parent: Any = cell.ref._parent
     above = "the system, which stops" if parent is None else f"its parent {parent}"
-    report(cell, standing, f"{why}it is escalated to {above}", 0.0, always=not standing.spared)
-    _leave_group(standing, body)
+    report(cell, restart_state, f"{why}it is escalated to {above}", 0.0, always=not restart_state.spared)
+    _leave_group(restart_state, record)
     add_note(cause, f"Greenroom: escalated by {cell.name()}")
-    standing.escalated = True
+    restart_state.escalated = True
     # How it will have ended, unless its parent is resumed and it with it.
-    body.extra().ending = ExitReason.of(cause)
+    record.ensure_extras().ending = ExitReason.of(cause)
     cell.hold()
     if life.loop.hooks.escalated is not None:
         life.loop.hooks.escalated(cell.ref, cause)
@@ -223,48 +236,55 @@ def _escalate(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause
         life.request_failure(parent._cell, cause, cell.ref)
 
 
-def _leave_group(standing: Standing, body: Body) -> None:
+def _leave_group(restart_state: RestartState, record: ActorRecord) -> None:
     """It is not restarted with its siblings: those go on without it."""
-    if standing.group is not None:
-        standing.group.lose(body)
+    if restart_state.group is not None:
+        restart_state.group.lose(record)
 
 
-def _resume(life: Lifecycle, body: Body) -> None:
+def _resume(life: ActorHost, record: ActorRecord) -> None:
     """Go on as before; those below that had escalated go on too. One whose start failed is started again."""
-    waiting = [body]
+    waiting = [record]
     while waiting:
-        body = waiting.pop()
-        standing = standing_of(body)
-        standing.spared = standing.escalated
-        standing.escalated = False
-        body.extra().ending = None
-        failure = standing.failure
-        is_gone = failure is not None and (not failure.was_running or _is_lost(body))
-        if failure is not None and (is_gone or (standing.spared and body.extra().orderly)):
-            _start_over(life, body.cell, body, standing, failure.cause)
+        record = waiting.pop()
+        restart_state = restart_state_of(record)
+        restart_state.spared = restart_state.escalated
+        restart_state.escalated = False
+        record.ensure_extras().ending = None
+        failure = restart_state.failure
+        is_gone = failure is not None and (not failure.was_running or _is_lost(record))
+        if failure is not None and (is_gone or (restart_state.spared and record.ensure_extras().orderly)):
+            _start_over(life, record.cell, record, restart_state, failure.cause)
             continue
-        life.enter(body, RUNNING)
-        standing.running_since = body.cell.loop.now()
-        standing.failure = None  # its traceback holds on to the handler's frame
-        life.clear_deadline(body)
-        body.cell.release()
-        if body.family is not None:
-            waiting.extend(child for child in body.family.bodies() if _has_escalated(child))
+        life.enter(record, RUNNING)
+        restart_state.running_since = record.cell.loop.now()
+        restart_state.failure = None  # its traceback holds on to the handler's frame
+        life.clear_deadline(record)
+        record.cell.release()
+        if record.child_list is not None:
+            waiting.extend(child for child in record.child_list.records() if _has_escalated(child))
 
 
-def _start_over(life: Lifecycle, cell: Cell, body: Body, standing: Standing, cause: BaseException) -> None:
+def _start_over(
+    life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException
+) -> None:
     """One whose start failed, or a supervisor that gave up, cannot go on: that is a restart like any other, but nobody
     is left to escalate to.
     """
-    supervision: Supervision = body.settings().supervision
-    why = _why_not(cell, standing, supervision)
+    supervision: Supervision = record.settings().supervision
+    why = _why_not(cell, restart_state, supervision)
     if why:
-        _stop(life, cell, body, ExitReason.of(cause), f"{why}it is stopped")
+        _stop(life, cell, record, ExitReason.of(cause), f"{why}it is stopped")
     else:
-        _restart(life, cell, body, standing, supervision, cause)
+        _restart(life, cell, record, restart_state, supervision, cause)
 
 
-def _has_escalated(body: Body) -> bool:
+def _has_escalated(record: ActorRecord) -> bool:
     """Whether it waits for a decision further up; one that has been told to end meanwhile does not."""
-    more = body.more
-    return more is not None and more.standing is not None and more.standing.escalated and more.phase == ending.NONE
+    extras = record.extras
+    return (
+        extras is not None
+        and extras.restart_state is not None
+        and extras.restart_state.escalated
+        and extras.phase == ending.NONE
+    )

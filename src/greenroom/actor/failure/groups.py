@@ -10,20 +10,18 @@ another restart, one for all that have failed by then.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
 from greenroom.actor.life import ending
-from greenroom.actor.records.record import Body
-from greenroom.actor.life.restarting import Leave, forget_alarm, start_again
-from greenroom.actor.records.restartstate import standing_of
-from greenroom.actor.records.states import State
+from greenroom.actor.life.restarting import RestartOrder, forget_alarm, start_again
 from greenroom.actor.messaging.timers import set_alarm
+from greenroom.actor.records.ports import ActorHost
+from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.records.restartstate import restart_state_of
+from greenroom.actor.records.states import State
 from greenroom.policy.directives import Scope, group_of
-
-if TYPE_CHECKING:
-    from greenroom.actor.lifecycle import Lifecycle
 
 __all__ = ["Group", "join_group"]
 
@@ -49,7 +47,7 @@ class Group(Alarm):
         "scope",
     )
 
-    def __init__(self, life: Lifecycle, origin: Body, scope: Scope, cause: BaseException, due: float) -> None:
+    def __init__(self, life: ActorHost, origin: ActorRecord, scope: Scope, cause: BaseException, due: float) -> None:
         self.set_up_alarm(0.0)
         self._life = life
         self._origin = origin
@@ -58,29 +56,29 @@ class Group(Alarm):
         # When they may start: not before the longest backoff among them is over.
         self.due = due
         self._begun = False
-        # Those still to be started, in order; one whose `standing.group` is another by then is none of them any more.
-        self._members: deque[Body] = deque((origin,))
+        # Those still to be started, in order; one that has another group by then is left out.
+        self._members: deque[ActorRecord] = deque((origin,))
         # Invariant: the members that are not at rest yet
-        self._absent: dict[Body, None] = {}
+        self._absent: dict[ActorRecord, None] = {}
         # The one that is starting, and those that are running again.
-        self._starting: Body | None = None
-        self._up: dict[Body, None] = {}
+        self._starting: ActorRecord | None = None
+        self._up: dict[ActorRecord, None] = {}
         # Those of them that have failed again.
-        self._again: dict[Body, tuple[Scope, BaseException, float]] = {}
+        self._again: dict[ActorRecord, tuple[Scope, BaseException, float]] = {}
         self._waits_until = -1.0
         life.loop.inbound.call(None, self.begin)
 
-    def take_over(self, other: Group) -> list[Body]:
+    def take_over(self, other: Group) -> list[ActorRecord]:
         """What is left of `other` waits for this group instead: who that is."""
         self.due = max(self.due, other.due)
-        found = [member for member in other._members if standing_of(member).group is other]
-        if other._starting is not None and standing_of(other._starting).group is other:
+        found = [member for member in other._members if restart_state_of(member).group is other]
+        if other._starting is not None and restart_state_of(other._starting).group is other:
             found.append(other._starting)
-        found += [member for member in other._again if standing_of(member).group is other]
+        found += [member for member in other._again if restart_state_of(member).group is other]
         for member in other._up:
-            standing_of(member).group = None
+            restart_state_of(member).group = None
         for member in found:
-            standing_of(member).group = self
+            restart_state_of(member).group = self
         other._up.clear()
         other._again.clear()
         other._members.clear()
@@ -91,49 +89,49 @@ class Group(Alarm):
             self._members.extend(found)
         return found
 
-    def is_starting(self, member: Body) -> bool:
+    def is_starting(self, member: ActorRecord) -> bool:
         """Whether `member` has been started, and is not running yet."""
         return member is self._starting
 
-    def has_up(self, member: Body) -> bool:
+    def has_up(self, member: ActorRecord) -> bool:
         """Whether `member` has been started, and is running."""
         return member in self._up
 
     def begin(self) -> None:
         """Gather the siblings, and have them leave."""
-        if not any(standing_of(member).group is self for member in self._members):
+        if not any(restart_state_of(member).group is self for member in self._members):
             return  # another group has taken them in, or they have ended
         members = self._gather()
         for member in reversed(members):
-            standing = standing_of(member)
-            standing.group = self
-            standing.at_once = False
-            if standing.due is not None:
-                self.due = max(self.due, standing.due)
-            forget_alarm(member.cell, standing)
-            if standing.resting:
+            restart_state = restart_state_of(member)
+            restart_state.group = self
+            restart_state.at_once = False
+            if restart_state.due is not None:
+                self.due = max(self.due, restart_state.due)
+            forget_alarm(member.cell, restart_state)
+            if restart_state.resting:
                 continue
             self._absent[member] = None
-            if not standing.comes_back:
-                self._life.request_restart(member.cell, Leave(self.cause, self))
+            if not restart_state.comes_back:
+                self._life.request_restart(member.cell, RestartOrder(self.cause, self))
         self._members = deque(members)
         self._begun = True
         self._go_on()
 
-    def _gather(self) -> list[Body]:
-        chosen = dict.fromkeys(member for member in self._members if standing_of(member).group is self)
+    def _gather(self) -> list[ActorRecord]:
+        chosen = dict.fromkeys(member for member in self._members if restart_state_of(member).group is self)
         parent: Any = next(iter(chosen)).cell.ref._parent
-        siblings = (self._life.top if parent is None else parent._cell.body.family).bodies()
+        siblings = (self._life.top if parent is None else parent._cell.record.child_list).records()
         if self._origin in chosen:
             group = group_of(self.scope, len(siblings), siblings.index(self._origin))
             chosen.update(dict.fromkeys(siblings[number] for number in group if _takes_part(siblings[number])))
-        for body in list(chosen):
-            other = standing_of(body).group
+        for record in list(chosen):
+            other = restart_state_of(record).group
             if other is not None and other is not self:
                 chosen.update(dict.fromkeys(self.take_over(other)))
-        return [body for body in siblings if body in chosen]
+        return [record for record in siblings if record in chosen]
 
-    def rested(self, member: Body) -> None:
+    def rested(self, member: ActorRecord) -> None:
         """`member` has left, and waits."""
         self._absent.pop(member, None)
         if (
@@ -142,11 +140,11 @@ class Group(Alarm):
             member.cell.order(self._start)
         self._go_on()
 
-    def lose(self, member: Body) -> None:
+    def lose(self, member: ActorRecord) -> None:
         """`member` is none of them any more: it runs again, has ended, or something else was decided about it."""
-        standing = standing_of(member)
-        if standing.group is self:
-            standing.group = None
+        restart_state = restart_state_of(member)
+        if restart_state.group is self:
+            restart_state.group = None
         self._absent.pop(member, None)
         self._up.pop(member, None)
         self._again.pop(member, None)
@@ -154,7 +152,7 @@ class Group(Alarm):
             self._starting = None
         self._go_on()
 
-    def is_up(self, member: Body) -> None:
+    def is_up(self, member: ActorRecord) -> None:
         """`member` is running again."""
         if member is self._starting:
             self._starting = None
@@ -164,20 +162,20 @@ class Group(Alarm):
             self.lose(member)  # somebody else has started it
         # Else it was being started when this group took it in: the order to leave waits for it.
 
-    def fails_again(self, member: Body, scope: Scope, cause: BaseException, due: float) -> bool:
+    def fails_again(self, member: ActorRecord, scope: Scope, cause: BaseException, due: float) -> bool:
         """A member has failed that is running again; whether it waits for those that are still to be started."""
         if member in self._up:
             self._again[member] = (scope, cause, due)
             return True
         return False
 
-    def ring(self, door: object) -> None:
+    def ring(self, admission: object) -> None:
         """The backoff is over."""
         self._go_on()
 
     def _go_on(self) -> None:
         """Start the next, if all are at rest and it is time."""
-        while self._members and standing_of(self._members[0]).group is not self:
+        while self._members and restart_state_of(self._members[0]).group is not self:
             self._members.popleft()
         if not self._begun or self._starting is not None or self._absent:
             return
@@ -200,11 +198,11 @@ class Group(Alarm):
         up, self._up = self._up, {}
         again, self._again = self._again, {}
         for member in up:
-            standing = standing_of(member)
-            if standing.group is self:
-                standing.group = None
+            restart_state = restart_state_of(member)
+            if restart_state.group is self:
+                restart_state.group = None
                 if member in again:
-                    standing.group = Group(self._life, member, *again[member])
+                    restart_state.group = Group(self._life, member, *again[member])
 
     def _wait(self) -> None:
         if self._waits_until == self.due:
@@ -214,37 +212,39 @@ class Group(Alarm):
         self.disarm(loop.timers)
         set_alarm(loop, self, self.due)
         for member in self._members:
-            standing_of(member).due = self.due
+            restart_state_of(member).due = self.due
 
 
-def _takes_part(body: Body) -> bool:
+def _takes_part(record: ActorRecord) -> bool:
     """Whether a sibling is to be restarted: it is alive, and neither ending nor waiting for a decision further up."""
-    if body.state in (CREATED, STOPPING):
+    if record.state in (CREATED, STOPPING):
         return False
-    more = body.more
-    if more is None:
+    extras = record.extras
+    if extras is None:
         return True
-    standing = more.standing
-    if standing is None:
-        return more.phase == ending.NONE
-    return standing.comes_back or (more.phase == ending.NONE and not standing.final and not standing.escalated)
+    restart_state = extras.restart_state
+    if restart_state is None:
+        return extras.phase == ending.NONE
+    return restart_state.comes_back or (
+        extras.phase == ending.NONE and not restart_state.final and not restart_state.escalated
+    )
 
 
-def join_group(life: Lifecycle, body: Body, scope: Scope, cause: BaseException, due: float) -> None:
+def join_group(life: ActorHost, record: ActorRecord, scope: Scope, cause: BaseException, due: float) -> None:
     """Let an actor that failed be restarted with those that `scope` names, or with those it is to be restarted with."""
-    standing = standing_of(body)
-    before: Group | None = standing.group
-    if before is not None and scope is not Scope.ONE_FOR_ONE and before.fails_again(body, scope, cause, due):
+    restart_state = restart_state_of(record)
+    before: Group | None = restart_state.group
+    if before is not None and scope is not Scope.ONE_FOR_ONE and before.fails_again(record, scope, cause, due):
         return
-    if before is not None and not before.is_starting(body) and not before.has_up(body):
+    if before is not None and not before.is_starting(record) and not before.has_up(record):
         larger = scope is Scope.ONE_FOR_ALL and before.scope is not Scope.ONE_FOR_ALL
         if not larger:
             before.due = max(before.due, due)
             return
-    standing.group = None
+    restart_state.group = None
     if scope is not Scope.ONE_FOR_ONE:
-        standing.group = Group(life, body, scope, cause, due)
+        restart_state.group = Group(life, record, scope, cause, due)
         if before is not None:
-            standing.group.take_over(before)
+            restart_state.group.take_over(before)
     elif before is not None:
-        before.lose(body)
+        before.lose(record)

@@ -11,14 +11,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.messaging.signals import Exit, Signal
-from greenroom.actor.records.restartstate import Failure, Standing, standing_of
+from greenroom.actor.records.restartstate import Failure, RestartState, restart_state_of
 from greenroom.errors import WorkerLost, in_words
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
-    from greenroom.actor.records.record import Body
+    from greenroom.actor.records.record import ActorRecord
 
-__all__ = ["LOGGED_PER_PERIOD", "LOG_PERIOD", "Doing", "describe", "report", "report_undecided", "when"]
+__all__ = ["LOGGED_PER_PERIOD", "LOG_PERIOD", "FailureSource", "describe", "report", "report_undecided", "when"]
 
 _log = logging.getLogger("greenroom")
 
@@ -27,38 +27,38 @@ LOG_PERIOD = 10.0
 """Seconds of the system's clock in which at most `LOGGED_PER_PERIOD` failures of one actor are logged one by one."""
 
 
-class Doing:
+class FailureSource:
     """An order that can say, when it fails an actor, what that was about."""
 
     __slots__ = ()
 
 
-def describe(cell: Cell, body: Body, message: object, cause: BaseException, was_running: bool) -> Failure:
+def describe(cell: Cell, record: ActorRecord, message: object, cause: BaseException, was_running: bool) -> Failure:
     """What there is to know of a failure, at the moment it happens."""
     visits = cell.loop.visits
-    standing = standing_of(body)
+    restart_state = restart_state_of(record)
     message_type = None
     took: float = visits.took
-    if isinstance(message, Doing | Exit):
+    if isinstance(message, FailureSource | Exit):
         took = 0.0  # it has not handled anything
-        doing = str(message) if isinstance(message, Doing) else f"because {message.ref}, linked to it, has"
+        activity = str(message) if isinstance(message, FailureSource) else f"because {message.ref}, linked to it, has"
     else:
         if not was_running:
-            doing = "while it started" if standing.incarnation == 1 else "while it was started again"
+            activity = "while it started" if restart_state.incarnation == 1 else "while it was started again"
         else:
             message_type = type(message).__name__
-            doing = f"on {message_type}" if not isinstance(message, Signal) else f"on the signal {message_type}"
-    return Failure(cause, doing, message_type, took, standing.incarnation, was_running)
+            activity = f"on {message_type}" if not isinstance(message, Signal) else f"on the signal {message_type}"
+    return Failure(cause, activity, message_type, took, restart_state.incarnation, was_running)
 
 
-def report(cell: Cell, standing: Standing, decision: str, acts_in: float | None, always: bool = False) -> None:
+def report(cell: Cell, restart_state: RestartState, decision: str, acts_in: float | None, always: bool = False) -> None:
     """Log the last failure with what was decided: at once (`acts_in` 0.0), after a while, or never (None)."""
-    failure = standing.failure
-    standing.reported = True
-    if failure is None or not (_has_room(cell, standing) or always):
-        standing.not_logged += 1
+    failure = restart_state.failure
+    restart_state.reported = True
+    if failure is None or not (_has_room(cell, restart_state) or always):
+        restart_state.not_logged += 1
         return
-    unlogged, standing.not_logged = standing.not_logged, 0
+    unlogged, restart_state.not_logged = restart_state.not_logged, 0
     path = cell.name()
     before = f" ({unlogged} failures before this one were not logged)" if unlogged else ""
     life = f", in its life number {failure.incarnation}" if failure.incarnation > 1 else ""
@@ -67,7 +67,7 @@ def report(cell: Cell, standing: Standing, decision: str, acts_in: float | None,
         _log.error(
             "%s failed %s%s%s: %s; %s%s",
             path,
-            failure.doing,
+            failure.activity,
             after,
             life,
             in_words(failure.cause),
@@ -94,20 +94,20 @@ def _origin(cause: BaseException) -> Any:
     return type(cause), cause, cause.__traceback__
 
 
-def _has_room(cell: Cell, standing: Standing) -> bool:
+def _has_room(cell: Cell, restart_state: RestartState) -> bool:
     """Whether another record of this actor may be logged in the present period."""
     now = cell.loop.now()
-    if standing.log_period_began is None or now - standing.log_period_began >= LOG_PERIOD:
-        standing.log_period_began = now
-        standing.logged = 0
-    standing.logged += 1
-    return standing.logged <= LOGGED_PER_PERIOD
+    if restart_state.log_period_began is None or now - restart_state.log_period_began >= LOG_PERIOD:
+        restart_state.log_period_began = now
+        restart_state.logged = 0
+    restart_state.logged += 1
+    return restart_state.logged <= LOGGED_PER_PERIOD
 
 
-def report_undecided(cell: Cell, standing: Any) -> None:
+def report_undecided(cell: Cell, restart_state: Any) -> None:
     """An actor ends before anybody has decided about its failure."""
-    if not standing.reported:
-        report(cell, standing, "it ends with its parent", 0.0, always=True)
+    if not restart_state.reported:
+        report(cell, restart_state, "it ends with its parent", 0.0, always=True)
 
 
 def _duration(seconds: float) -> str:

@@ -12,7 +12,7 @@
 10  whom it watched forget it
 11  it leaves its parent; its name is free
 12  its slot in the table is freed, its account is closed
-13  TERMINATED; what is left of it is an obituary
+13  TERMINATED; what is left of it is an tombstone
 14  replies it owed fail; its watchers, its parent, those linked to it, and those who await its end are told
 15  observers are told
 
@@ -21,19 +21,15 @@ A kill goes straight to TERMINATED: 4 is left out. An actor that never started h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.records.record import Body, More
-from greenroom.actor.messaging.drain import drain
 from greenroom.actor.life.hooks import Procedure, attempt_hook
+from greenroom.actor.messaging.drain import drain
 from greenroom.actor.messaging.signals import PostStop, PreStop
+from greenroom.actor.records.ports import ActorHost
+from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.actor.records.states import State
 from greenroom.actor.relations.watch import unwatch_all
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason
-
-if TYPE_CHECKING:
-    from greenroom.actor.lifecycle import Lifecycle
 
 __all__ = ["close", "end", "end_children", "is_to_come_back"]
 
@@ -49,129 +45,134 @@ WAITING = 2
 CLOSING = 3
 
 
-def end(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> Procedure:
+def end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) -> Procedure:
     """Steps 3 to 6, and the rest if there are no children to wait for."""
-    more = body.extra()
-    if more.phase != NONE:
-        _end_all_the_more(life, cell, body, more, reason)
+    extras = record.ensure_extras()
+    if extras.phase != NONE:
+        _end_all_the_more(life, cell, record, extras, reason)
         return
-    standing = more.standing
-    comes_back = standing is not None and is_to_come_back(life, body, more.ending or reason)
-    if standing is not None:
-        if comes_back and standing.resting:
-            more.ending = None
+    restart_state = extras.restart_state
+    comes_back = restart_state is not None and is_to_come_back(life, record, extras.ending or reason)
+    if restart_state is not None:
+        if comes_back and restart_state.resting:
+            extras.ending = None
             return  # it has ended already, and comes back
-        if standing.resting and standing.reason is not None and standing.reason.abnormal and reason is SHUTDOWN:
-            more.ending = standing.reason  # what it waited for does not come: that is how it ended
-        standing.comes_back = comes_back
-    more.phase = LEAVING
-    if more.ending is None:
-        more.ending = reason
-    gently = more.ending is not KILLED
-    was_running = body.state == RUNNING
-    if body.state in (CREATED, STARTING) and not more.has_run():
-        more.never_ran = True
+        if (
+            restart_state.resting
+            and restart_state.reason is not None
+            and restart_state.reason.abnormal
+            and reason is SHUTDOWN
+        ):
+            extras.ending = restart_state.reason  # what it waited for does not come: that is how it ended
+        restart_state.comes_back = comes_back
+    extras.phase = LEAVING
+    if extras.ending is None:
+        extras.ending = reason
+    gently = extras.ending is not KILLED
+    was_running = record.state == RUNNING
+    if record.state in (CREATED, STARTING) and not extras.has_run():
+        extras.never_ran = True
     if gently:
-        life.enter(body, STOPPING)
+        life.enter(record, STOPPING)
     if comes_back:
         cell.hold()  # what comes from now on may be for its next incarnation
     else:
         cell.close()
     if gently and was_running:
-        yield from attempt_hook(body, "pre_stop", PreStop())
+        yield from attempt_hook(record, "pre_stop", PreStop())
     if gently or not comes_back:  # a restart after a kill keeps the queue
-        drain(cell, more, "stopped", keeps_notices=comes_back)
-    more.phase = WAITING
-    if body.family is not None and body.family.count > 0:
-        life.set_deadline(cell, body)
-        end_children(life, body, SHUTDOWN if more.ending is not KILLED else KILLED)
+        drain(cell, extras, "stopped", keeps_notices=comes_back)
+    extras.phase = WAITING
+    if record.child_list is not None and record.child_list.count > 0:
+        life.set_deadline(cell, record)
+        end_children(life, record, SHUTDOWN if extras.ending is not KILLED else KILLED)
     else:
-        yield from close(life, cell, body)
+        yield from close(life, cell, record)
 
 
-def is_to_come_back(life: Lifecycle, body: Body, reason: ExitReason) -> bool:
+def is_to_come_back(life: ActorHost, record: ActorRecord, reason: ExitReason) -> bool:
     """Whether an actor with a keeper rests after such an end, to be started again."""
-    standing = body.extra().standing
-    if standing.keeper is None or standing.final or life.closed:
+    restart_state = record.ensure_extras().restart_state
+    if restart_state.supervisor is None or restart_state.final or life.closed:
         return False
-    parent = body.cell.ref._parent
-    above = None if parent is None else parent._cell.body.more
+    parent = record.cell.ref._parent
+    above = None if parent is None else parent._cell.record.extras
     if above is not None and above.phase != NONE:
         return False
-    wanted: bool = standing.keeper.wants(reason.kind)
+    wanted: bool = restart_state.supervisor.wants(reason.kind)
     return wanted
 
 
-def _end_all_the_more(life: Lifecycle, cell: Cell, body: Body, more: More, reason: ExitReason) -> None:
+def _end_all_the_more(life: ActorHost, cell: Cell, record: ActorRecord, extras: Extras, reason: ExitReason) -> None:
     """It is told to end while it does, or while it leaves to be restarted, which it then is not."""
-    standing = more.standing
-    if standing is not None and standing.comes_back and not is_to_come_back(life, body, reason):
-        standing.comes_back = False
-        if more.ending is None:
-            more.ending = reason
-        if body.state == RESTARTING and reason is not KILLED:
-            life.enter(body, STOPPING)
+    restart_state = extras.restart_state
+    if restart_state is not None and restart_state.comes_back and not is_to_come_back(life, record, reason):
+        restart_state.comes_back = False
+        if extras.ending is None:
+            extras.ending = reason
+        if record.state == RESTARTING and reason is not KILLED:
+            life.enter(record, STOPPING)
         cell.close()
-        drain(cell, more, "stopped")
+        drain(cell, extras, "stopped")
     if reason is KILLED:
-        if standing is None or not standing.comes_back:
-            more.ending = KILLED
-        end_children(life, body, KILLED)
+        if restart_state is None or not restart_state.comes_back:
+            extras.ending = KILLED
+        end_children(life, record, KILLED)
 
 
-def end_children(life: Lifecycle, body: Body, reason: ExitReason) -> None:
+def end_children(life: ActorHost, record: ActorRecord, reason: ExitReason) -> None:
     """Tell them all at once, the youngest first; those of a supervisor one after the other, unless they are killed."""
-    if body.family is None or body.family.count == 0:
+    if record.child_list is None or record.child_list.count == 0:
         return
-    if body.extra().orderly and reason is not KILLED:
-        _end_child(life, body.family.youngest())
+    if record.ensure_extras().orderly and reason is not KILLED:
+        _end_child(life, record.child_list.youngest())
         return
-    for child in reversed(body.family.bodies()):
+    for child in reversed(record.child_list.records()):
         life.request_end(child.cell, reason)
 
 
-def _end_child(life: Lifecycle, child: Body) -> None:
+def _end_child(life: ActorHost, child: ActorRecord) -> None:
     """Tell a supervisor's child: it may have no time at all."""
-    standing = child.extra().standing
-    at_once = standing is not None and standing.patience is not None and standing.patience <= 0.0
+    restart_state = child.ensure_extras().restart_state
+    at_once = restart_state is not None and restart_state.patience is not None and restart_state.patience <= 0.0
     life.request_end(child.cell, KILLED if at_once else SHUTDOWN)
 
 
-def close(life: Lifecycle, cell: Cell, body: Body) -> Procedure:
+def close(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
     """Steps 8 to 15: the children are gone."""
-    more = body.extra()
-    if more.phase == CLOSING:
+    extras = record.ensure_extras()
+    if extras.phase == CLOSING:
         return
-    more.phase = CLOSING
-    life.clear_deadline(body)
+    extras.phase = CLOSING
+    life.clear_deadline(record)
     if cell.handler is not None:
         if cell.task is not None:  # a hook before this one has suspended, and nobody is told of it twice
-            life.set_deadline(cell, body)
-        yield from attempt_hook(body, "post_stop", PostStop())
-    life.conclude(cell, body)
+            life.set_deadline(cell, record)
+        yield from attempt_hook(record, "post_stop", PostStop())
+    life.conclude(cell, record)
 
 
-def let_go(body: Body, more: More) -> None:
+def let_go(record: ActorRecord, extras: Extras) -> None:
     """Steps 9 and 10: nothing of it is under way any more, and nobody has it on a list."""
-    if more.quiet is not None:
-        more.quiet.stop()
-        more.quiet = None
-    pipes, more.pipes = more.pipes, {}
+    if extras.receive_timer is not None:
+        extras.receive_timer.stop()
+        extras.receive_timer = None
+    pipes, extras.pipes = extras.pipes, {}
     for task in pipes:
         task.cancel()
-    unwatch_all(body)
-    if more.bonds is not None:
-        more.bonds.let_go(body)
+    unwatch_all(record)
+    if extras.monitors is not None:
+        extras.monitors.end_all(record)
     # What it became may refer to it: without these it is freed at once.
-    more.behaviors.clear()
-    more.on_signal = more.stash = more.keyed = None
+    extras.behaviors.clear()
+    extras.on_signal = extras.stash = extras.keyed = None
 
 
-def tell(more: More, reason: ExitReason) -> None:
+def tell(extras: Extras, reason: ExitReason) -> None:
     """Step 14, in part: replies it owed fail, and those who await it are told."""
-    deferred, more.deferred = more.deferred, {}
+    deferred, extras.deferred = extras.deferred, {}
     for question in list(deferred):
         question.end_with(reason)
-    waiters, more.waiters = more.waiters, []
+    waiters, extras.waiters = extras.waiters, []
     for waiter in waiters:
         waiter.ended(waiter, reason)

@@ -15,9 +15,9 @@ from typing import Any
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.records.record import Body
+from greenroom.actor.life.spec import class_info_of
 from greenroom.actor.messaging.signals import Signal
-from greenroom.actor.life.spec import blueprint_of
+from greenroom.actor.records.record import ActorRecord
 from greenroom.exits import ends_system
 
 __all__ = [
@@ -31,9 +31,10 @@ __all__ = [
     "call",
     "call_hook",
     "do",
+    "executor_of",
     "hand_to_actor",
+    "inspect",
     "method_of",
-    "place_of",
 ]
 
 _log = logging.getLogger("greenroom")
@@ -41,7 +42,7 @@ _log = logging.getLogger("greenroom")
 Procedure = Generator[Awaitable[Any], Any, Any]
 
 
-def begin(procedure: Procedure, ending: Body | None = None) -> Coroutine[Any, Any, Any] | Any:
+def begin(procedure: Procedure, ending: ActorRecord | None = None) -> Coroutine[Any, Any, Any] | Any:
     """Run `procedure` as far as it goes without waiting: its result, or a coroutine that is the rest of it.
 
     If it is the `ending` of an actor, even a hook that raises GeneratorExit does not break it off: only when the actor
@@ -54,13 +55,13 @@ def begin(procedure: Procedure, ending: Body | None = None) -> Coroutine[Any, An
     return _go_on(procedure, awaitable, ending)
 
 
-async def _go_on(procedure: Procedure, awaitable: Awaitable[Any], ending: Body | None) -> Any:
+async def _go_on(procedure: Procedure, awaitable: Awaitable[Any], ending: ActorRecord | None) -> Any:
     while True:
         try:
             try:
                 result = await awaitable
             except GeneratorExit:
-                if ending is None or ending.extra().abandoned:
+                if ending is None or ending.ensure_extras().abandoned:
                     procedure.close()
                     raise
                 awaitable = procedure.throw(RuntimeError("the hook raised GeneratorExit"))
@@ -72,21 +73,21 @@ async def _go_on(procedure: Procedure, awaitable: Awaitable[Any], ending: Body |
             return stop.value
 
 
-def actor_of(body: Body) -> Any:
+def actor_of(record: ActorRecord) -> Any:
     """The user's actor, whatever it has become since; for actors that are functions, their context."""
-    more = body.more
-    return more.behaviors[0].subject if more is not None and more.behaviors else body.cell.subject
+    extras = record.extras
+    return extras.behaviors[0].subject if extras is not None and extras.behaviors else record.cell.subject
 
 
-def place_of(body: Body) -> Any:
+def executor_of(record: ActorRecord) -> Any:
     """Where the actor's code runs, if that is not on its loop's own thread."""
-    return None if body.more is None else body.more.place
+    return None if record.extras is None else record.extras.executor
 
 
-def place_for(body: Body, function: Callable[..., Any]) -> Any:
+def executor_for(record: ActorRecord, function: Callable[..., Any]) -> Any:
     """Where one of the actor's functions is to be called, if that is not here."""
-    place = place_of(body)
-    return None if place is None or place.leaves_at_home(function) else place
+    executor = executor_of(record)
+    return None if executor is None or executor.runs_on_loop(function) else executor
 
 
 class Hook:
@@ -105,38 +106,38 @@ HANDLE = Hook("handle")
 SIGNAL = Hook("signal")
 
 
-def method_of(body: Body, actor: Any, name: str) -> Any:
+def method_of(record: ActorRecord, actor: Any, name: str) -> Any:
     """A method of the user's actor, for `do`."""
-    place = place_of(body)
-    return getattr(actor, name) if place is None or not place.is_apart else Hook(name)
+    executor = executor_of(record)
+    return getattr(actor, name) if executor is None or not executor.is_remote else Hook(name)
 
 
-def call(body: Body, function: Callable[..., Any], *arguments: object) -> Procedure:
+def call(record: ActorRecord, function: Callable[..., Any], *arguments: object) -> Procedure:
     """Call a user's function, wherever the actor's code runs; what it returns, even if that is to be awaited."""
-    place = place_for(body, function)
-    if place is None:
+    executor = executor_for(record, function)
+    if executor is None:
         return function(*arguments)
-    return (yield place.call(body.cell, function, arguments, False))
+    return (yield executor.call(record.cell, function, arguments, False))
 
 
-def do(body: Body, function: Callable[..., Any], *arguments: object) -> Procedure:
+def do(record: ActorRecord, function: Callable[..., Any], *arguments: object) -> Procedure:
     """The same; what it returns is awaited, if it can be."""
-    place = place_for(body, function)
-    result = function(*arguments) if place is None else (yield place.call(body.cell, function, arguments, True))
+    executor = executor_for(record, function)
+    result = function(*arguments) if executor is None else (yield executor.call(record.cell, function, arguments, True))
     if isawaitable(result):
         result = yield result
     return result
 
 
-def hand_to_actor(body: Body, message: object) -> Any:
+def hand_to_actor(record: ActorRecord, message: object) -> Any:
     """Have something that is no ordinary message handled like one: what that returns, or the rest of it."""
-    cell = body.cell
-    place = place_of(body)
-    if place is None:
+    cell = record.cell
+    executor = executor_of(record)
+    if executor is None:
         return cell.handler(cell.subject, message)
-    if place.is_apart:
-        return begin(do(body, HANDLE, message))
-    return begin(do(body, _handle_there, cell, message))
+    if executor.is_remote:
+        return begin(do(record, HANDLE, message))
+    return begin(do(record, _handle_there, cell, message))
 
 
 def _handle_there(cell: Cell, message: object) -> Any:
@@ -144,42 +145,52 @@ def _handle_there(cell: Cell, message: object) -> Any:
     return cell.loop.host.absorb(cell, cell.handler(cell.subject, message))
 
 
-def call_hook(body: Body, name: str, signal: Signal, *arguments: object) -> Procedure:
+def call_hook(record: ActorRecord, name: str, signal: Signal, *arguments: object) -> Procedure:
     """Call the hook `name` if the actor has it, then `on_signal`; the last result that is not None."""
     result = None
-    actor = actor_of(body)
+    actor = actor_of(record)
     if isinstance(actor, Actor):
-        hooks = blueprint_of(type(actor)).hooks
+        hooks = class_info_of(type(actor)).hooks
         if name in hooks:
-            result = yield from do(body, method_of(body, actor, name), *arguments)
+            result = yield from do(record, method_of(record, actor, name), *arguments)
         if "on_signal" in hooks:
-            answer = yield from do(body, method_of(body, actor, "on_signal"), signal)
+            answer = yield from do(record, method_of(record, actor, "on_signal"), signal)
             if answer is not None:
                 result = answer
-    elif body.more is not None and body.more.on_signal is not None:
-        apart = body.more.on_signal is SIGNAL  # where its code is, its context is too
-        result = yield from do(body, body.more.on_signal, *(() if apart else (body,)), signal)
+    elif record.extras is not None and record.extras.on_signal is not None:
+        apart = record.extras.on_signal is SIGNAL  # where its code is, its context is too
+        result = yield from do(record, record.extras.on_signal, *(() if apart else (record,)), signal)
     return result
 
 
-def attempt_hook(body: Body, name: str, signal: Signal, *arguments: object) -> Procedure:
+def inspect(record: ActorRecord, items: tuple[str, ...], tell: Callable[..., object]) -> Procedure:
+    """Ask the actor's `inspect` what it shows of itself: `tell(shown)`, or `tell(None, cause)` if it raises."""
+    actor = actor_of(record)
+    try:
+        method = method_of(record, actor, "inspect") if isinstance(actor, Actor) else None
+        tell({} if method is None else (yield from do(record, method, *items)))
+    except Exception as exc:
+        tell(None, exc)
+
+
+def attempt_hook(record: ActorRecord, name: str, signal: Signal, *arguments: object) -> Procedure:
     """Call a hook of an actor that is ending or being restarted: what it raises is logged, and that goes on."""
     try:
-        yield from call_hook(body, name, signal, *arguments)
+        yield from call_hook(record, name, signal, *arguments)
     except (Exception, CancelledError) as exc:
-        _report(body, name, exc)
+        _report(record, name, exc)
     except BaseException as exc:
-        if isinstance(exc, GeneratorExit) and body.extra().abandoned:
+        if isinstance(exc, GeneratorExit) and record.ensure_extras().abandoned:
             raise
-        _report(body, name, exc)
+        _report(record, name, exc)
         if ends_system(exc):
-            body.cell.loop.host.port.fail(exc)
+            record.cell.loop.host.port.fail(exc)
 
 
-def _report(body: Body, name: str, cause: BaseException) -> None:
+def _report(record: ActorRecord, name: str, cause: BaseException) -> None:
     """Say that a hook raised: in the log, and to the simulation if there is one."""
-    fields = body.cell.loop.host.log_fields(body.cell)
-    _log.exception("%s of %s raised, which changes nothing", name, body.cell.name(), extra=fields)
-    director = body.cell.loop.director
+    fields = record.cell.loop.host.log_fields(record.cell)
+    _log.exception("%s of %s raised, which changes nothing", name, record.cell.name(), extra=fields)
+    director = record.cell.loop.director
     if director is not None:
-        director.hook_raised(body.cell, name, cause)
+        director.hook_raised(record.cell, name, cause)

@@ -14,27 +14,34 @@ Steps 1 to 3 happen at once, however long the backoff is: nobody holds a socket 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
-from greenroom.actor.life import ending, starting
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.records.record import Body, More
-from greenroom.actor.messaging.drain import Drain, clear, drain_all
+from greenroom.actor.life import ending, starting
 from greenroom.actor.life.hooks import Procedure, actor_of, attempt_hook, begin, do, method_of
+from greenroom.actor.life.spec import class_info_of
+from greenroom.actor.messaging.drain import Drain, clear, drain_all
 from greenroom.actor.messaging.signals import PreRestart
-from greenroom.actor.life.spec import blueprint_of
-from greenroom.actor.records.restartstate import Standing, standing_of
-from greenroom.actor.records.states import State
 from greenroom.actor.messaging.timers import set_alarm
+from greenroom.actor.records.ports import ActorHost
+from greenroom.actor.records.record import ActorRecord, Extras
+from greenroom.actor.records.restartstate import RestartState, restart_state_of
+from greenroom.actor.records.states import State
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason, ends_system
 from greenroom.policy.directives import OnRestart
 
-if TYPE_CHECKING:
-    from greenroom.actor.lifecycle import Lifecycle
-
-__all__ = ["Leave", "forget", "forget_alarm", "has_begun", "rest", "start_again", "start_when_due", "waits_to_return"]
+__all__ = [
+    "RestartOrder",
+    "forget",
+    "forget_alarm",
+    "has_begun",
+    "rest",
+    "start_again",
+    "start_when_due",
+    "waits_to_return",
+]
 
 _log = logging.getLogger("greenroom")
 
@@ -48,7 +55,7 @@ RESTARTING = State.RESTARTING.code
 CLEARED = "cleared by a restart"
 
 
-class Leave:
+class RestartOrder:
     """The order to bring the present incarnation to its end, and rest: steps 1 to 4."""
 
     __slots__ = ("at_once", "cause", "failed", "group", "killed")
@@ -72,13 +79,13 @@ class Leave:
         self.failed = failed
 
     def __call__(self, cell: Cell) -> Any:
-        body = cell.body
-        if not isinstance(body, Body):
+        record = cell.record
+        if not isinstance(record, ActorRecord):
             return None
-        return begin(leave(cell.loop.host, cell, body, self), body)
+        return begin(leave(cell.loop.host, cell, record, self), record)
 
 
-class Due(Alarm):
+class RestartAlarm(Alarm):
     """Rings when a restart is due."""
 
     __slots__ = ("_cell",)
@@ -87,131 +94,133 @@ class Due(Alarm):
         self._cell = cell
         set_alarm(cell.loop, self, deadline)
 
-    def ring(self, door: object) -> None:
+    def ring(self, admission: object) -> None:
         """The backoff is over."""
-        body = self._cell.body
-        if isinstance(body, Body):
-            standing_of(body).alarm = None
+        record = self._cell.record
+        if isinstance(record, ActorRecord):
+            restart_state_of(record).alarm = None
             self._cell.order(start_alone)
 
 
-def leave(life: Lifecycle, cell: Cell, body: Body, order: Leave) -> Procedure:
+def leave(life: ActorHost, cell: Cell, record: ActorRecord, order: RestartOrder) -> Procedure:
     """Steps 1 to 3, as far as they go without waiting for children."""
-    more = body.extra()
-    standing = standing_of(body)
-    if more.phase != ending.NONE or body.state == STOPPING:
-        standing.at_once = standing.at_once and order.at_once
+    extras = record.ensure_extras()
+    restart_state = restart_state_of(record)
+    if extras.phase != ending.NONE or record.state == STOPPING:
+        restart_state.at_once = restart_state.at_once and order.at_once
         return  # it ends, or is being restarted already
-    if more.ending is not None and not standing.comes_back:
+    if extras.ending is not None and not restart_state.comes_back:
         return  # its end is decided, and about to come
-    if standing.resting:
+    if restart_state.resting:
         if order.at_once:
-            _prepare(life, cell, body, standing)
-            yield from starting.start(life, cell, body)
-        elif standing.at_once and standing.keeper is not None:
+            _prepare(life, cell, record, restart_state)
+            yield from starting.start(life, cell, record)
+        elif restart_state.at_once and restart_state.supervisor is not None:
             # Somebody asked for it, so it was about to come back; but it has failed, or its keeper wants it to rest.
-            standing.at_once = False
-            standing.keeper.rested(cell, standing.reason or SHUTDOWN)
+            restart_state.at_once = False
+            restart_state.supervisor.rested(cell, restart_state.reason or SHUTDOWN)
         return
-    failure = standing.failure  # of this instance, if it is one that failed, else of one before
-    was_running = body.state == RUNNING or (body.state == FAILED and failure is not None and failure.was_running)
-    more.phase = ending.LEAVING
-    standing.comes_back = True
-    standing.cause = order.cause
-    standing.at_once = order.at_once
+    failure = restart_state.failure  # of this instance, if it is one that failed, else of one before
+    was_running = record.state == RUNNING or (record.state == FAILED and failure is not None and failure.was_running)
+    extras.phase = ending.LEAVING
+    restart_state.comes_back = True
+    restart_state.cause = order.cause
+    restart_state.at_once = order.at_once
     cell.hold()
-    if body.state == STARTING:
-        life.enter(body, FAILED)
-    life.enter(body, RESTARTING)
+    if record.state == STARTING:
+        life.enter(record, FAILED)
+    life.enter(record, RESTARTING)
     if was_running and not order.killed:
-        yield from attempt_hook(body, "pre_restart", PreRestart(order.cause), order.cause)
-        standing.kept = yield from _snapshot(body)
-    more.phase = ending.WAITING
-    if body.family is not None and body.family.count > 0:
-        life.set_deadline(cell, body)
-        ending.end_children(life, body, KILLED if order.killed else SHUTDOWN)
+        yield from attempt_hook(record, "pre_restart", PreRestart(order.cause), order.cause)
+        restart_state.kept = yield from _snapshot(record)
+    extras.phase = ending.WAITING
+    if record.child_list is not None and record.child_list.count > 0:
+        life.set_deadline(cell, record)
+        ending.end_children(life, record, KILLED if order.killed else SHUTDOWN)
     else:
-        yield from ending.close(life, cell, body)
+        yield from ending.close(life, cell, record)
 
 
-def _snapshot(body: Body) -> Procedure:
+def _snapshot(record: ActorRecord) -> Procedure:
     """What the old instance wants its successor to have; None if it has nothing to say, or cannot."""
-    actor = actor_of(body)
-    if not isinstance(actor, Actor) or not blueprint_of(type(actor)).keeps_state:
+    actor = actor_of(record)
+    if not isinstance(actor, Actor) or not class_info_of(type(actor)).keeps_state:
         return None
     try:
-        return (yield from do(body, method_of(body, actor, "snapshot")))
+        return (yield from do(record, method_of(record, actor, "snapshot")))
     except BaseException as exc:
-        if isinstance(exc, GeneratorExit) and body.extra().abandoned:
+        if isinstance(exc, GeneratorExit) and record.ensure_extras().abandoned:
             raise
-        fields = body.cell.loop.host.log_fields(body.cell)
-        _log.exception("snapshot() of %s raised; it is restarted without", body.cell.name(), extra=fields)
-        if body.cell.loop.director is not None:
-            body.cell.loop.director.hook_raised(body.cell, "snapshot", exc)
+        fields = record.cell.loop.host.log_fields(record.cell)
+        _log.exception("snapshot() of %s raised; it is restarted without", record.cell.name(), extra=fields)
+        if record.cell.loop.director is not None:
+            record.cell.loop.director.hook_raised(record.cell, "snapshot", exc)
         if ends_system(exc):
-            body.cell.loop.host.port.fail(exc)
+            record.cell.loop.host.port.fail(exc)
         return None
 
 
-def waits_to_return(body: Body) -> bool:
+def waits_to_return(record: ActorRecord) -> bool:
     """Whether the actor rests, between two incarnations."""
-    return body.more is not None and body.more.standing is not None and body.more.standing.resting
+    return record.extras is not None and record.extras.restart_state is not None and record.extras.restart_state.resting
 
 
-def rest(life: Lifecycle, cell: Cell, body: Body, reason: ExitReason) -> None:
+def rest(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) -> None:
     """Step 4. Whoever decides about the restart is told."""
-    if cell.body is not body:
+    if cell.record is not record:
         return  # it has been forced to end meanwhile
-    more = body.extra()
-    standing = standing_of(body)
-    life.clear_deadline(body)
-    _let_go_of_instance(life, cell, body, more, standing)
-    _keep_or_clear(cell, body, more, standing)
-    more.by_behavior = None
-    if body.state == STOPPING:
-        life.enter(body, STOPPED)
-    elif body.state == STARTING:
-        life.enter(body, FAILED)
-    if body.state != RESTARTING:
-        life.enter(body, RESTARTING)
+    extras = record.ensure_extras()
+    restart_state = restart_state_of(record)
+    life.clear_deadline(record)
+    _let_go_of_instance(life, cell, record, extras, restart_state)
+    _keep_or_clear(cell, record, extras, restart_state)
+    extras.settings_of_behavior = None
+    if record.state == STOPPING:
+        life.enter(record, STOPPED)
+    elif record.state == STARTING:
+        life.enter(record, FAILED)
+    if record.state != RESTARTING:
+        life.enter(record, RESTARTING)
     cell.hold()
-    more.phase = ending.NONE
-    more.ending = None
-    more.abandoned = False
-    standing.comes_back = False
-    standing.resting = True
-    standing.reason = reason
+    extras.phase = ending.NONE
+    extras.ending = None
+    extras.abandoned = False
+    restart_state.comes_back = False
+    restart_state.resting = True
+    restart_state.reason = reason
     life.resting[cell] = None
-    if standing.at_once and _is_free(body, standing):
+    if restart_state.at_once and _is_free(record, restart_state):
         cell.order(start_at_once)
-    elif standing.group is not None:
-        standing.group.rested(body)
-    elif standing.keeper is not None:
-        standing.keeper.rested(cell, reason)
+    elif restart_state.group is not None:
+        restart_state.group.rested(record)
+    elif restart_state.supervisor is not None:
+        restart_state.supervisor.rested(cell, reason)
     else:
-        start_when_due(cell, standing)
+        start_when_due(cell, restart_state)
 
 
-def _let_go_of_instance(life: Lifecycle, cell: Cell, body: Body, more: More, standing: Standing) -> None:
+def _let_go_of_instance(
+    life: ActorHost, cell: Cell, record: ActorRecord, extras: Extras, restart_state: RestartState
+) -> None:
     life.loop.cancel_timers(cell)
-    if more.quiet is not None:
-        more.quiet.stop()
-        standing.quiet = more.quiet
-    pipes, more.pipes = more.pipes, {}
+    if extras.receive_timer is not None:
+        extras.receive_timer.stop()
+        restart_state.receive_timer = extras.receive_timer
+    pipes, extras.pipes = extras.pipes, {}
     for task in pipes:
         task.cancel()
-    more.behaviors.clear()
-    more.on_signal = more.keyed = None
-    if more.bonds is not None:
-        more.bonds.traps = False
+    extras.behaviors.clear()
+    extras.on_signal = extras.keyed = None
+    if extras.links is not None:
+        extras.links.traps_exits = False
     cell.subject = cell.handler = cell.context = None
 
 
-def _keep_or_clear(cell: Cell, body: Body, more: More, standing: Standing) -> None:
-    policy = standing.mailbox
+def _keep_or_clear(cell: Cell, record: ActorRecord, extras: Extras, restart_state: RestartState) -> None:
+    policy = restart_state.mailbox
     if policy is None:
-        policy = OnRestart.KEEP if standing.keeper is not None else body.settings().supervision.mailbox
-    stash, more.stash = more.stash, None
+        policy = OnRestart.KEEP if restart_state.supervisor is not None else record.settings().supervision.mailbox
+    stash, extras.stash = extras.stash, None
     if stash is not None and policy is OnRestart.KEEP:
         try:
             stash.unstash_all()
@@ -224,94 +233,98 @@ def _keep_or_clear(cell: Cell, body: Body, more: More, standing: Standing) -> No
         clear(cell, Drain.DEAD_LETTER, CLEARED)
 
 
-def start_when_due(cell: Cell, standing: Standing) -> None:
+def start_when_due(cell: Cell, restart_state: RestartState) -> None:
     """Step 5, now or when the backoff is over."""
-    if standing.due is None or standing.due <= cell.loop.now():
+    if restart_state.due is None or restart_state.due <= cell.loop.now():
         cell.order(start_alone)
         return
-    standing.alarm = Due(cell, standing.due)
+    restart_state.alarm = RestartAlarm(cell, restart_state.due)
 
 
-def forget_alarm(cell: Cell, standing: Standing) -> None:
+def forget_alarm(cell: Cell, restart_state: RestartState) -> None:
     """The restart that was waited for does not come, or comes at once."""
-    if standing.alarm is not None:
-        standing.alarm.disarm(cell.loop.timers)
-        standing.alarm = None
-    standing.due = None
+    if restart_state.alarm is not None:
+        restart_state.alarm.disarm(cell.loop.timers)
+        restart_state.alarm = None
+    restart_state.due = None
 
 
-def forget(cell: Cell, body: Body, standing: Standing) -> None:
+def forget(cell: Cell, record: ActorRecord, restart_state: RestartState) -> None:
     """The actor has ended for good: nobody waits for it, or with it."""
-    forget_alarm(cell, standing)
+    forget_alarm(cell, restart_state)
     cell.loop.host.resting.pop(cell, None)
-    standing.resting = standing.comes_back = False
-    standing.kept = standing.quiet = standing.cause = standing.failure = None
-    if standing.group is not None:
-        standing.group.lose(body)
+    restart_state.resting = restart_state.comes_back = False
+    restart_state.kept = restart_state.receive_timer = restart_state.cause = restart_state.failure = None
+    if restart_state.group is not None:
+        restart_state.group.lose(record)
 
 
 def start_alone(cell: Cell) -> Any:
     """Steps 5 to 7, unless it is to be started with others by now: an order."""
-    body = cell.body
-    if isinstance(body, Body) and standing_of(body).group is None:
+    record = cell.record
+    if isinstance(record, ActorRecord) and restart_state_of(record).group is None:
         return start_again(cell)
     return None
 
 
 def start_at_once(cell: Cell) -> Any:
     """Steps 5 to 7, unless others have a say in that by now: an order."""
-    body = cell.body
-    if isinstance(body, Body) and standing_of(body).at_once and _is_free(body, standing_of(body)):
+    record = cell.record
+    if (
+        isinstance(record, ActorRecord)
+        and restart_state_of(record).at_once
+        and _is_free(record, restart_state_of(record))
+    ):
         return start_again(cell)
     return None
 
 
-def _is_free(body: Body, standing: Standing) -> bool:
+def _is_free(record: ActorRecord, restart_state: RestartState) -> bool:
     """Whether nobody waits for it to rest with them."""
-    return standing.group is None or standing.group.has_up(body)
+    return restart_state.group is None or restart_state.group.has_up(record)
 
 
 def start_again(cell: Cell) -> Any:
     """Steps 5 to 7: an order."""
-    body = cell.body
+    record = cell.record
     life = cell.loop.host
-    if not isinstance(body, Body) or not waits_to_return(body) or life.closed:
+    if not isinstance(record, ActorRecord) or not waits_to_return(record) or life.closed:
         return None
-    if life.is_told_to_stop(cell) and standing_of(body).keeper is None:
+    if life.is_told_to_stop(cell) and restart_state_of(record).supervisor is None:
         return None  # under a keeper that may mean nothing to one that rests
-    _prepare(life, cell, body, standing_of(body))
-    return begin(starting.start(life, cell, body))
+    _prepare(life, cell, record, restart_state_of(record))
+    return begin(starting.start(life, cell, record))
 
 
-def _prepare(life: Lifecycle, cell: Cell, body: Body, standing: Standing) -> None:
-    forget_alarm(cell, standing)
+def _prepare(life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState) -> None:
+    forget_alarm(cell, restart_state)
     life.resting.pop(cell, None)
-    cell.withdraw(tuple(order for order in cell.waiting_orders() if isinstance(order, Leave) and order.failed))
-    standing.resting = False
-    standing.reason = None
-    standing.escalated = False
-    standing.incarnation += 1
-    standing.last_restart = cell.loop.now()
-    if not standing.at_once:
-        standing.restarts += 1
-    standing.at_once = False
-    life.enter(body, STARTING)
+    cell.withdraw(tuple(order for order in cell.waiting_orders() if isinstance(order, RestartOrder) and order.failed))
+    restart_state.resting = False
+    restart_state.reason = None
+    restart_state.escalated = False
+    restart_state.incarnation += 1
+    restart_state.last_restart = cell.loop.now()
+    if not restart_state.at_once:
+        restart_state.restarts += 1
+    restart_state.at_once = False
+    life.enter(record, STARTING)
 
 
-def has_begun(life: Lifecycle, cell: Cell, body: Body, standing: Standing) -> None:
+def has_begun(life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState) -> None:
     """Step 7, and the first start of an actor that has a standing already."""
-    more = body.extra()
-    standing.running_since = cell.loop.now()
-    if more.quiet is not None and more.quiet is standing.quiet:
-        more.quiet.begin()
+    extras = record.ensure_extras()
+    restart_state.running_since = cell.loop.now()
+    if extras.receive_timer is not None and extras.receive_timer is restart_state.receive_timer:
+        extras.receive_timer.begin()
     # Its traceback holds on to the old instance.
-    standing.quiet = standing.kept = standing.failure = None
-    if standing.incarnation > 1:
-        cause, standing.cause = standing.cause, None
+    restart_state.receive_timer = restart_state.kept = restart_state.failure = None
+    if restart_state.incarnation > 1:
+        cause, restart_state.cause = restart_state.cause, None
         cell.release()
         if life.loop.hooks.actor_restarted is not None:
             life.loop.hooks.actor_restarted(cell.ref, cause)
-    if standing.keeper is not None:
-        standing.keeper.running(cell)
-    if standing.group is not None:
-        standing.group.is_up(body)
+    if restart_state.supervisor is not None:
+        restart_state.supervisor.running(cell)
+    if restart_state.group is not None:
+        restart_state.group.is_up(record)

@@ -5,22 +5,18 @@ cdef object Actor, Behavior, Props
 cdef dict _NOTHING
 
 @cython.final
-cdef class Blueprint:
+cdef class ActorClassInfo:
     cdef readonly object actor_class, label, handler, hooks
     cdef readonly bint plain, keeps_state
-    cdef readonly Spec spec
+    cdef readonly ActorSpec spec
 
 @cython.final
-cdef class Settings:
-    cdef readonly object supervision, env
-
-@cython.final
-cdef class Spec:
+cdef class ActorSpec:
     cdef readonly int kind
     cdef readonly object factory, args, kwargs, label
-    cdef readonly Blueprint blueprint
+    cdef readonly ActorClassInfo class_info
 
-@cython.locals(blueprint=Blueprint)
-cpdef Spec spec_of(object factory, object args, object kwargs)
-@cython.locals(known=Blueprint)
-cpdef Blueprint blueprint_of(object actor_class)
+@cython.locals(class_info=ActorClassInfo)
+cpdef ActorSpec spec_of(object factory, object args, object kwargs)
+@cython.locals(known=ActorClassInfo)
+cpdef ActorClassInfo class_info_of(object actor_class)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from types import FunctionType, MethodType
 from typing import Any
 
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.api.behaviors import Behavior
+from greenroom.actor.api.becoming import positional_arguments
+from greenroom.actor.api.behavior import Behavior
 from greenroom.actor.api.handles import dispatcher_of
 from greenroom.actor.api.props import Props, label_of
 from greenroom.errors import NotAnActor
@@ -27,11 +27,9 @@ __all__ = [
     "HANDLER",
     "HOOKS",
     "MAKER",
-    "Blueprint",
-    "Settings",
-    "Spec",
-    "blueprint_of",
-    "positional_arguments",
+    "ActorClassInfo",
+    "ActorSpec",
+    "class_info_of",
     "spec_of",
 ]
 
@@ -55,7 +53,7 @@ HOOKS: dict[str, tuple[str, ...]] = {
 """The hooks of an actor, and what each is called with."""
 
 
-class Blueprint:
+class ActorClassInfo:
     """What there is to know of an actor class, found out once."""
 
     __slots__ = ("actor_class", "handler", "hooks", "keeps_state", "label", "plain", "spec")
@@ -72,23 +70,13 @@ class Blueprint:
         # Whether it has something to hand on to its next incarnation.
         self.keeps_state = _has_own(actor_class, "snapshot") and _has_own(actor_class, "restore")
         # Shared by all its actors that are spawned without arguments.
-        self.spec = Spec(CLASS, actor_class, (), {}, self)
+        self.spec = ActorSpec(CLASS, actor_class, (), {}, self)
 
 
-class Settings:
-    """What an actor hands down to its children, unless their spawn says otherwise."""
+class ActorSpec:
+    """A factory and its arguments; `class_info` is known from the start if the factory is an actor class."""
 
-    __slots__ = ("env", "supervision")
-
-    def __init__(self, supervision: object, env: Mapping[str, Any]) -> None:
-        self.supervision = supervision
-        self.env = env
-
-
-class Spec:
-    """A factory and its arguments; `blueprint` is known from the start if the factory is an actor class."""
-
-    __slots__ = ("args", "blueprint", "factory", "kind", "kwargs", "label")
+    __slots__ = ("args", "class_info", "factory", "kind", "kwargs", "label")
 
     def __init__(
         self,
@@ -96,22 +84,22 @@ class Spec:
         factory: Any,
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] = _NOTHING,
-        blueprint: Blueprint | None = None,
+        class_info: ActorClassInfo | None = None,
     ) -> None:
         self.kind = kind
         self.factory = factory
         self.args = args
         self.kwargs = kwargs
-        self.blueprint = blueprint
+        self.class_info = class_info
         # What a nameless actor is called after. In a tuple, which tells it from a name.
-        self.label = (label_of(factory),) if blueprint is None else blueprint.label
+        self.label = (label_of(factory),) if class_info is None else class_info.label
 
 
-def spec_of(factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Spec:
+def spec_of(factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ActorSpec:
     """Understand what was given to `spawn`, or say what is wrong with it."""
     if isinstance(factory, type) and issubclass(factory, Actor):
-        blueprint = blueprint_of(factory)
-        return Spec(CLASS, factory, args, kwargs, blueprint) if args or kwargs else blueprint.spec
+        class_info = class_info_of(factory)
+        return ActorSpec(CLASS, factory, args, kwargs, class_info) if args or kwargs else class_info.spec
     if isinstance(factory, Props):
         if args or kwargs:
             raise NotAnActor(f"{factory!r} has its arguments already: spawn it without more")
@@ -124,19 +112,19 @@ def spec_of(factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Spec
     if isinstance(factory, Behavior):
         if args or kwargs:
             raise NotAnActor(f"{factory!r} is a behavior and takes no arguments")
-        return Spec(BEHAVIOR, factory)
+        return ActorSpec(BEHAVIOR, factory)
     if not callable(factory) or isinstance(factory, type):
         raise NotAnActor(f"{factory!r} is neither an Actor class nor a function that makes or is one")
     if not args and not kwargs and _is_handler(factory):
-        return Spec(HANDLER, factory)
-    return Spec(MAKER, factory, args, kwargs)
+        return ActorSpec(HANDLER, factory)
+    return ActorSpec(MAKER, factory, args, kwargs)
 
 
-def blueprint_of(actor_class: type[Actor[Any, Any]]) -> Blueprint:
+def class_info_of(actor_class: type[Actor[Any, Any]]) -> ActorClassInfo:
     """What there is to know of `actor_class`."""
-    known: Blueprint | None = actor_class.__greenroom_blueprint__
+    known: ActorClassInfo | None = actor_class.__greenroom_class_info__
     if known is None or known.actor_class is not actor_class:  # its base's
-        known = actor_class.__greenroom_blueprint__ = Blueprint(actor_class)
+        known = actor_class.__greenroom_class_info__ = ActorClassInfo(actor_class)
     return known
 
 
@@ -189,19 +177,4 @@ def _is_handler(function: Any) -> bool:
     raise NotAnActor(
         f"{label_of(function)} needs {required} arguments: a handler takes (ctx, message), and a function that makes "
         "an actor must be given its arguments in `spawn`"
-    )
-
-
-def positional_arguments(function: Any) -> int:
-    """How many arguments `function` must be given."""
-    plain = function.__func__ if isinstance(function, MethodType) else function
-    if type(plain) is FunctionType and not plain.__code__.co_kwonlyargcount and not hasattr(plain, "__wrapped__"):
-        bound = 1 if plain is not function else 0
-        return plain.__code__.co_argcount - len(plain.__defaults__ or ()) - bound
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return 0
-    return sum(
-        1 for one in parameters if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
     )

@@ -1,14 +1,15 @@
 import cython
 cimport greenroom._core.generators
-from greenroom._core.mailbox.cell cimport Cell, thread_ident
+from greenroom._core.capi cimport thread_ident
+from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.loop cimport Loop
 from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
 from greenroom._core.scheduler.visits cimport Visits
 
 cdef bint COMPILED, EAGER_TASKS
 cdef double LONGEST_DELAY
-cdef int GUARDED, OPEN, ANSWERED, FAILED, GIVEN_UP
-cdef dict doing
+cdef int ASKED, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
+cdef dict current_handoffs
 cdef object get_ident, get_running_loop, partial, _TOO_LATE
 
 @cython.final
@@ -22,7 +23,7 @@ cdef class Question(Wait):
     cdef object _aio
     cdef readonly object _future
     cdef public bint replied
-    cdef object _book, _work
+    cdef object _book, _handoff
     cdef bint _is_late
     cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
     cpdef tell_future(self, object future, object aio)
@@ -30,7 +31,7 @@ cdef class Question(Wait):
     cpdef _give_up(self)
     @cython.locals(visits=Visits)
     cdef bint _is_awaited_by_asker(self) except? False
-    cpdef _is_waited_for_by(self, object work)
+    cpdef _is_waited_for_by(self, object handoff)
     @cython.locals(is_waited_for=bint)
     cpdef _break_cycle(self)
     cpdef _leave(self)
@@ -57,6 +58,6 @@ cpdef Question put_question(Cell cell, object message, object timeout, object la
 cdef Question _put(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
 cdef Question _ask_from_outside(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
 cdef _send_from_outside(Loop loop, Cell cell, Question question, object message, object lane)
-cpdef object work_here(Loop loop)
+cpdef object current_handoff(Loop loop)
 @cython.locals(seconds=double)
 cdef double _seconds_of(object timeout) except? -2.0

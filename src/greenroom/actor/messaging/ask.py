@@ -1,6 +1,6 @@
 """A question put to an actor, and its answer.
 
-A question stands in the sender's slot of its message, so an ask costs one object: it is the slip that learns what
+A question stands in the sender's slot of its message, so an ask costs one object: it is the receipt that learns what
 became of the message, the alarm that rings when no reply came in time, and what the asker awaits.
 
 **Two ways to wait.** A handler that awaits a question asked on its own loop is resumed by the run queue: nothing goes
@@ -28,10 +28,11 @@ from functools import partial
 from types import GenericAlias
 from typing import Any
 
-from greenroom._core.flags import GUARDED
 from greenroom._core.build import COMPILED
+from greenroom._core.current import current_handoffs
+from greenroom._core.flags import INTERCEPTED
+from greenroom._core.itemkinds import ASKED
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.current import doing
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.stepping import Wait
 from greenroom._core.timing.timers import LONGEST_DELAY
@@ -54,7 +55,7 @@ from greenroom.errors import (
 from greenroom.exits import SHUTDOWN, ExitReason
 from greenroom.lanes import Lane
 
-__all__ = ["Question", "Reply", "put_question", "require_timeout", "wait_for_answer", "work_here"]
+__all__ = ["Question", "Reply", "current_handoff", "put_question", "require_timeout", "wait_for_answer"]
 
 # Since Python 3.12, a task may take its first step inside the handler that makes it.
 EAGER_TASKS = sys.version_info >= (3, 12)
@@ -73,11 +74,11 @@ class Question(Wait):
         "_aio",
         "_book",
         "_future",
+        "_handoff",
         "_is_late",
         "_loop",
         "_status",
         "_value",
-        "_work",
         "asker",
         "replied",
         "target",
@@ -99,7 +100,7 @@ class Question(Wait):
         self._aio: Any = None
         self._future: Any = None
         # What waits for it and nothing else, if that is on another thread.
-        self._work: Any = None
+        self._handoff: Any = None
         # Whether what the handler returns is no answer any more: it replied itself, or will. On its own thread it
         # says so before anything else it does, so whoever sees what it awaits next sees this too.
         self.replied = False
@@ -134,18 +135,18 @@ class Question(Wait):
     def __await__(self) -> Generator[Any, None, Any]:
         if self._aio is not None:
             # What happens on another thread shows in the future alone.
-            work = work_here(self._loop)
-            if work is not None and not work.is_awaiting_itself():
-                work = None  # a task of the handler's making: the handler need not wait for it
-            self._is_waited_for_by(work)
+            handoff = current_handoff(self._loop)
+            if handoff is not None and not handoff.is_awaiting_itself():
+                handoff = None  # a task of the handler's making: the handler need not wait for it
+            self._is_waited_for_by(handoff)
             try:
                 return (yield from self._future)
             except BaseException:
                 self._loop.inbound.bring(None, self._leave)
                 raise
             finally:
-                if work is not None:
-                    work.question = None
+                if handoff is not None:
+                    handoff.question = None
         if self._status == OPEN:
             try:
                 if self._future is None and self.waiter is None and self._is_awaited_by_asker():
@@ -153,7 +154,7 @@ class Question(Wait):
                     if cycle is not None:
                         self._give_up()
                         raise AskDeadlock(cycle)
-                    if self.target.alert & GUARDED:  # it is elsewhere, and so may be who would see a circle
+                    if self.target.flags & INTERCEPTED:  # it is elsewhere, and so may be who would see a circle
                         self._loop.host.awaits(self)
                     yield self
                 else:
@@ -173,16 +174,16 @@ class Question(Wait):
         self._is_heeded()
         raise self._value
 
-    def _is_waited_for_by(self, work: Any) -> None:
+    def _is_waited_for_by(self, handoff: Any) -> None:
         """A handler that runs on another thread waits for this, and for nothing else: that may be for ever."""
-        if work is not None:
-            work.question = self
-            self._work = work
+        if handoff is not None:
+            handoff.question = self
+            self._handoff = handoff
             self._loop.inbound.bring(None, self._break_cycle)
 
     def _break_cycle(self) -> None:
         """Whoever waits for this, and nothing else, must not wait for themselves."""
-        is_waited_for = self.waiter is not None or (self._work is not None and self._work.question is self)
+        is_waited_for = self.waiter is not None or (self._handoff is not None and self._handoff.question is self)
         cycle = self._find_cycle() if self._status == OPEN and is_waited_for else None
         if cycle is not None:
             self._end(FAILED, AskDeadlock(cycle))
@@ -226,7 +227,7 @@ class Question(Wait):
     def _give_up(self) -> None:
         if self._status == OPEN:
             self._close(GIVEN_UP, CancelledError())
-            if self.target.alert & GUARDED:
+            if self.target.flags & INTERCEPTED:
                 self._loop.host.gave_up(self)
 
     def _close(self, status: int, value: Any) -> None:
@@ -272,6 +273,10 @@ class Question(Wait):
         ):
             return False
         return self._loop.inbound.bring(None, partial(method, value))
+
+    def origin(self) -> int:
+        """By an ask."""
+        return ASKED
 
     def shown_sender(self) -> object:
         """The ref of the actor that asked, if an actor did."""
@@ -363,7 +368,7 @@ class Question(Wait):
             error.add_note("its system has not been started: `async with system` comes first")
             self._end(GIVEN_UP, error)
 
-    def ring(self, door: Any) -> None:
+    def ring(self, admission: Any) -> None:
         """No reply came in time."""
         if self._status == OPEN:
             self._end(GIVEN_UP, AskTimeout(self.target.shown(), self.timeout))
@@ -421,7 +426,7 @@ def _put(loop: Loop, cell: Cell, question: Question, message: object, seconds: f
         return _ask_from_outside(loop, cell, question, message, seconds, lane)
     question.set_up(loop, cell, loop.visits.hand, seconds)
     try:
-        loop.door.admit(cell, message, question, lane)
+        loop.admission.admit(cell, message, question, lane)
     except Exception as exc:
         question.refuse(exc)
     if seconds >= 0.0:
@@ -437,8 +442,8 @@ def _ask_from_outside(
         aio = get_running_loop()
     except RuntimeError:
         raise WrongThread("ask(), where no asyncio loop runs (`ask_sync` needs none),") from None
-    work = work_here(loop)
-    question.set_up(loop, cell, None if work is None else work.cell, seconds)
+    handoff = current_handoff(loop)
+    question.set_up(loop, cell, None if handoff is None else handoff.cell, seconds)
     question.tell_future(aio.create_future(), aio)
     _send_from_outside(loop, cell, question, message, lane)
     return question
@@ -464,16 +469,16 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
     if mine or asyncio._get_running_loop() is not None:
         raise WaitsForItself("ask_sync() would hold up the loop of this thread: write `await ref.ask(...)` here")
     question = Question.__new__(Question)
-    work = work_here(loop)
-    question.set_up(loop, cell, None if work is None else work.cell, seconds)
+    handoff = current_handoff(loop)
+    question.set_up(loop, cell, None if handoff is None else handoff.cell, seconds)
     future: ThreadFuture[Any] = ThreadFuture()
     question.tell_future(future, None)
     # Time is the system's. But a system whose thread is held up does not come to see that it has passed, so this
     # thread looks at its own clock too; if the system's is turned by hand, only after a while.
     _send_from_outside(loop, cell, question, message, lane)
-    question._is_waited_for_by(work)
-    if work is not None:
-        work.waits(True)
+    question._is_waited_for_by(handoff)
+    if handoff is not None:
+        handoff.waits(True)
     patience = None if timeout is None else seconds + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
     try:
         return future.result(patience)
@@ -483,15 +488,15 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
         loop.inbound.call(None, question._give_up)
         raise AskTimeout(cell.shown(), seconds) from None
     finally:
-        if work is not None:
-            work.waits(False)
-            work.question = None
+        if handoff is not None:
+            handoff.waits(False)
+            handoff.question = None
 
 
-def work_here(loop: Loop) -> Any:
+def current_handoff(loop: Loop) -> Any:
     """What this thread does for an actor of `loop`, if it does something."""
-    work = doing.get(get_ident()) if doing else None
-    return work if work is not None and work.cell.loop is loop else None
+    handoff = current_handoffs.get(get_ident()) if current_handoffs else None
+    return handoff if handoff is not None and handoff.cell.loop is loop else None
 
 
 def _seconds_of(timeout: Any) -> float:

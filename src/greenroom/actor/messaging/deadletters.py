@@ -19,7 +19,7 @@ from greenroom.actor.messaging.address import Address
 from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import BadArgument
 from greenroom.exits import ends_system
-from greenroom.frozen import Record
+from greenroom.frozen import Frozen
 
 __all__ = ["DeadLetter", "DeadLetters"]
 
@@ -30,7 +30,7 @@ LOG_PERIOD = 10.0
 """Seconds in which at most `LOGGED_PER_PERIOD` dead letters are logged one by one."""
 
 
-class DeadLetter(Record):
+class DeadLetter(Frozen):
     """A message that was not handled: from whom, to whom, why, and when by the system's clock."""
 
     __slots__ = ("message", "sender", "recipient", "reason", "time")  # noqa: RUF023 - in the order of the arguments

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom._core.flags import ROOM
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.receipt import NOTICE, Slip
+from greenroom._core.receipt import NOTICE, Receipt
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.ask import Question
 from greenroom.errors import BadArgument
 
 if TYPE_CHECKING:
-    from greenroom.actor.records.record import More
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.records.record import Extras
 
 __all__ = ["Drain", "clear", "drain", "drain_all"]
 
@@ -51,19 +51,19 @@ Drain.DROP = Drain("DROP")
 Drain.DEAD_LETTER = Drain("DEAD_LETTER")
 
 
-def drain(cell: Cell, more: More | None, why: str, *, keeps_notices: bool = False) -> None:
+def drain(cell: Cell, extras: Extras | None, why: str, *, keeps_notices: bool = False) -> None:
     """Empty the stash and then the mailbox of `cell`, as its strategy says; notices go too, unless they are kept."""
-    strategy = Drain.DEAD_LETTER if more is None or more.drain is None else more.drain
-    if more is not None and more.stash is not None:
-        drain_all(cell, strategy, more.stash.give_up(), why)
+    strategy = Drain.DEAD_LETTER if extras is None or extras.drain is None else extras.drain
+    if extras is not None and extras.stash is not None:
+        drain_all(cell, strategy, extras.stash.give_up(), why)
     if keeps_notices:
         clear(cell, strategy, why)
         return
-    door = cell.loop.door
+    admission = cell.loop.admission
     if strategy is not Drain.DEAD_LETTER:
-        while (found := door.take_next(cell)) is not None:
+        while (found := admission.take_next(cell)) is not None:
             _drain_one(cell, strategy, found[0], found[1], why)
-    door.clear(cell, why)
+    admission.clear(cell, why)
 
 
 def clear(cell: Cell, strategy: Drain, why: str) -> None:
@@ -80,27 +80,27 @@ def clear(cell: Cell, strategy: Drain, why: str) -> None:
     for notice in notices:
         cell.enqueue_notice(notice)
     drain_all(cell, strategy, found, why)
-    if cell.alert & ROOM:
-        cell.loop.door.fill_up(cell)
+    if cell.flags & ROOM:
+        cell.loop.admission.fill_up(cell)
 
 
 def drain_all(cell: Cell, strategy: Drain, entries: list[tuple[object, object]], why: str) -> None:
     """Do with these messages as `strategy` says; those that nobody wants any more just go."""
     for message, sender in entries:
-        if isinstance(sender, Slip) and not sender.live():
-            cell.loop.door.count_withdrawn(cell, sender)
+        if isinstance(sender, Receipt) and not sender.live():
+            cell.loop.admission.count_withdrawn(cell, sender)
         else:
             _drain_one(cell, strategy, message, sender, why)
 
 
 def _drain_one(cell: Cell, strategy: Drain, message: object, sender: object, why: str) -> None:
-    door = cell.loop.door
+    admission = cell.loop.admission
     if strategy is Drain.DROP:
-        door.drop(cell, message, sender)
+        admission.drop(cell, message, sender)
     elif strategy is Drain.DEAD_LETTER:
-        door.bury(cell, message, sender, why)
+        admission.bury(cell, message, sender, why)
     else:
         target: Cell = strategy.target._cell
         if isinstance(sender, Question):
             sender.hand_to(target)
-        door.redirect(cell, target, message, sender)
+        admission.redirect(cell, target, message, sender)

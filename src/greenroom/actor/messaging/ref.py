@@ -8,16 +8,15 @@ from collections.abc import Callable, Mapping
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from greenroom._core.mailbox.cell import Cell
 from greenroom._core.delivery.admission import Waiter
+from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
 from greenroom.actor.messaging.address import Address, lend_methods
-from greenroom.actor.messaging.ask import Question, require_timeout, work_here
-from greenroom.actor.records.record import Body
-from greenroom.actor.records.systems import resolve
-from greenroom.actor.life.restarting import Leave
-from greenroom.actor.records.states import STATES, State
+from greenroom.actor.messaging.ask import Question, current_handoff, require_timeout
 from greenroom.actor.messaging.waiting import inspect_actor, on_loop, wait_for_end, wait_for_start
+from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.records.states import STATES, State
+from greenroom.actor.records.systems import resolve
 from greenroom.errors import BadArgument, SendTimeout
 from greenroom.exits import KILLED, NORMAL, ExitReason
 from greenroom.lanes import Lane, as_lane
@@ -139,19 +138,23 @@ class ActorRef(Address, Generic[M, R]):
     @property
     def state(self) -> State:
         """Where it stands in its life; from another thread, a moment ago."""
-        body = self._cell.body
-        return STATES[body.state] if isinstance(body, Body) else TERMINATED
+        record = self._cell.record
+        return STATES[record.state] if isinstance(record, ActorRecord) else TERMINATED
 
     @property
     def is_alive(self) -> bool:
         """Whether it has not ended yet."""
-        return isinstance(self._cell.body, Body)
+        return isinstance(self._cell.record, ActorRecord)
 
     @property
     def history(self) -> tuple[State, ...]:
         """The states it went through, if the system's config has `history=True`."""
-        body: Any = self._cell.body
-        kept = (None if body.more is None else body.more.history) if isinstance(body, Body) else body.history
+        record: Any = self._cell.record
+        kept = (
+            (None if record.extras is None else record.extras.history)
+            if isinstance(record, ActorRecord)
+            else record.history
+        )
         return () if kept is None else tuple(kept)
 
     def __str__(self) -> str:
@@ -174,11 +177,11 @@ class ActorRef(Address, Generic[M, R]):
         lane = as_lane(lane)
         if not cell.is_foreign():
             sender = cell.runq.speaker
-            if cell.loop.door.has_room(cell, lane):
+            if cell.loop.admission.has_room(cell, lane):
                 cell.accept(message, sender, lane)
                 return
-        elif (work := work_here(cell.loop)) is not None:
-            sender = work.cell.ref
+        elif (handoff := current_handoff(cell.loop)) is not None:
+            sender = handoff.cell.ref
         await wait_for_room(cell, message, sender, lane, timeout)
 
     # -- its life
@@ -211,7 +214,7 @@ class ActorRef(Address, Generic[M, R]):
         """
         if cause is not None and not isinstance(cause, BaseException):
             raise BadArgument(f"an actor is restarted because of an exception, or of nothing, not of {cause!r}")
-        self._cell.loop.host.request_restart(self._cell, Leave(cause, at_once=True))
+        self._cell.loop.host.request_fresh_start(self._cell, cause)
 
     async def started(self) -> None:
         """Return when it is running; raise what prevented that."""
@@ -238,7 +241,7 @@ class _RoomTimeout(Alarm):
         self.set_up_alarm(deadline)
         self._give_up = give_up
 
-    def ring(self, door: object) -> None:
+    def ring(self, admission: object) -> None:
         """No room came free in time."""
         self._give_up()
 
@@ -263,18 +266,18 @@ async def wait_for_room(cell: Cell, message: object, sender: object, lane: Lane,
                 future.set_exception(error)
 
     def give_up() -> None:
-        loop.door.give_up(cell, waiter)
+        loop.admission.give_up(cell, waiter)
         finish(SendTimeout(cell.shown(), message, timeout or 0.0))
 
     def begin() -> None:
-        loop.door.wait_for_room(cell, waiter)
+        loop.admission.wait_for_room(cell, waiter)
         if alarm is not None:
             loop.timers.add(alarm)
             if loop.runq.asleep:
                 loop.runq.wake()
 
     def leave() -> None:
-        loop.door.give_up(cell, waiter)
+        loop.admission.give_up(cell, waiter)
         if alarm is not None:
             alarm.disarm(loop.timers)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from greenroom.exits import ExitReason
-from greenroom.frozen import Record
+from greenroom.frozen import Frozen
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
@@ -76,7 +76,7 @@ class PostStop(_Bare, Signal):
     __slots__ = ()
 
 
-class PreRestart(Record, Signal):
+class PreRestart(Frozen, Signal):
     """Before it ends to be made afresh."""
 
     __slots__ = ("cause",)
@@ -93,7 +93,7 @@ class PostRestart(_Bare, Signal):
     __slots__ = ()
 
 
-class _Told(Record):
+class _Told(Frozen):
     """News of one end. Equal to nothing but itself: two ends are two ends."""
 
     __slots__ = ()

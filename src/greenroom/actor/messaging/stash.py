@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from greenroom._core.mailbox.cell import Cell
 from greenroom._core.itemkinds import MESSAGE
-from greenroom.actor.records.record import Obituary
+from greenroom._core.mailbox.cell import Cell
+from greenroom.actor.records.record import Tombstone
 from greenroom.errors import ConfigError, NoMessage, StashFull
 
 __all__ = ["DEFAULT_CAPACITY", "Stash", "require_capacity"]
@@ -49,8 +49,8 @@ class Stash:
         if self.full:
             raise StashFull(cell.ref, self.capacity)
         self._entries.append(hand.stash())
-        if not cell.is_foreign():  # else it is counted when the errand comes home
-            cell.loop.door.count_stashed(cell, 1)
+        if not cell.is_foreign():  # else it is counted when the hand-off comes home
+            cell.loop.admission.count_stashed(cell, 1)
 
     def add(self, message: object, sender: object, lane: int) -> None:
         """Keep a message that its actor, in another process, has put aside. It is counted elsewhere."""
@@ -67,18 +67,18 @@ class Stash:
 
     def _hand(self) -> Any:
         """What has the actor in hand, as seen from this thread."""
-        body: Any = self._cell.body
-        return None if type(body) is Obituary else body.hand()
+        record: Any = self._cell.record
+        return None if type(record) is Tombstone else record.hand()
 
     def _unstash(self) -> int:
-        errand = self._cell.errand()
-        if errand is not None:
-            errand.keep_the_rest()
+        handoff = self._cell.handoff()
+        if handoff is not None:
+            handoff.keep_the_rest()
         count = len(self._entries)
         while self._entries:
             # Out only when it is in again: a mailbox with priorities asks for its key, and that may raise.
             message, sender, lane = self._entries[-1]
-            self._cell.loop.door.take_back(self._cell, message, sender, lane)
+            self._cell.loop.admission.take_back(self._cell, message, sender, lane)
             self._entries.pop()
         return count
 
@@ -86,5 +86,5 @@ class Stash:
         """Hand out everything, for good."""
         entries = [(message, sender) for message, sender, _ in self._entries]
         self._entries.clear()
-        self._cell.loop.door.count_stashed(self._cell, -len(entries))
+        self._cell.loop.admission.count_stashed(self._cell, -len(entries))
         return entries

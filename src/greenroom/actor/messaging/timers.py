@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from greenroom._core.flags import TOUCHED
+from greenroom._core.flags import NOTIFY_TAKEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import LONGEST_DELAY, Alarm, Timer
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.signals import ReceiveTimeout
 from greenroom.errors import BadArgument, InvalidDelay
 
-__all__ = ["KeyedTimers", "Quiet", "cell_of", "require_number", "set_alarm", "start_timer"]
+__all__ = ["KeyedTimers", "ReceiveTimer", "cell_of", "require_number", "set_alarm", "start_timer"]
 
 _FEW = 32
 """Keys that are kept without a look at whether their timers are over."""
@@ -113,7 +113,7 @@ def set_alarm(loop: Any, alarm: Alarm, deadline: float) -> None:
         loop.runq.wake()  # to sleep again, but not past this deadline
 
 
-class Quiet(Alarm):
+class ReceiveTimer(Alarm):
     """Rings when an actor has had no message for a while. It is set once, not at every message: when it rings too
     early, because a message came meanwhile, it waits for the rest of the time.
     """
@@ -131,14 +131,14 @@ class Quiet(Alarm):
     def begin(self) -> None:
         """Begin to wait."""
         self._last = self._cell.loop.now()
-        self._cell.alert |= TOUCHED
+        self._cell.flags |= NOTIFY_TAKEN
         self._wait_from(self._last)
 
     def touch(self) -> None:
         """A message came."""
         self._last = self._cell.loop.now()
 
-    def ring(self, door: object) -> None:
+    def ring(self, admission: object) -> None:
         """The time may be up."""
         if self._is_time(self._cell.loop.now()):
             self._queued = True
@@ -152,14 +152,14 @@ class Quiet(Alarm):
             return False
         self._queued = False
         now = self._cell.loop.now()
-        quiet = self._is_time(now)
-        self._wait_from(now if quiet else self._last)
-        return quiet
+        receive_timer = self._is_time(now)
+        self._wait_from(now if receive_timer else self._last)
+        return receive_timer
 
     def stop(self) -> None:
         """Ring no more."""
         self._queued = False
-        self._cell.alert &= ~TOUCHED
+        self._cell.flags &= ~NOTIFY_TAKEN
         self.disarm(self._cell.loop.timers)
 
     def _is_time(self, now: float) -> bool:

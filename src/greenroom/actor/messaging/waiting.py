@@ -9,10 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.api.actor import Actor
-from greenroom.actor.messaging.ask import work_here
-from greenroom.actor.records.record import Body
-from greenroom.actor.life.hooks import Procedure, actor_of, begin, do, method_of
+from greenroom.actor.messaging.ask import current_handoff
+from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import State
 from greenroom.errors import ActorTerminated, WaitsForItself, in_words
 from greenroom.exits import ExitReason
@@ -57,21 +55,21 @@ class LifeWaiter:
             wrapped.__cause__ = cause
             self._future.set_exception(wrapped)
 
-    async def wait(self, cell: Cell, begin: Callable[[Body], object]) -> Any:
+    async def wait(self, cell: Cell, begin: Callable[[ActorRecord], object]) -> Any:
         """Begin to wait, on the actor's own loop, and wait."""
 
         def begin_or_end() -> None:
-            body: Any = cell.body
-            if isinstance(body, Body):
-                body.extra().waiters.append(self)
-                begin(body)
+            record: Any = cell.record
+            if isinstance(record, ActorRecord):
+                record.ensure_extras().waiters.append(self)
+                begin(record)
             else:
-                self.ended(self, body.reason)
+                self.ended(self, record.reason)
 
         def forget() -> None:
-            body = cell.body
-            if isinstance(body, Body) and self in body.extra().waiters:
-                body.extra().waiters.remove(self)
+            record = cell.record
+            if isinstance(record, ActorRecord) and self in record.ensure_extras().waiters:
+                record.ensure_extras().waiters.remove(self)
 
         on_loop(cell, begin_or_end)
         try:
@@ -94,21 +92,21 @@ async def wait_for_start(cell: Cell) -> None:
 
     waiter = LifeWaiter(ended, for_start=True)
     try:
-        await waiter.wait(cell, lambda body: waiter.end(None) if _has_run(body) else None)
+        await waiter.wait(cell, lambda record: waiter.end(None) if _has_run(record) else None)
     except Exception as exc:
         if cell.loop.director is not None:
             cell.loop.director.heeded(exc)
         raise
 
 
-def _has_run(body: Body) -> bool:
-    return body.state not in _NOT_YET_RUNNING and (body.more is None or not body.more.never_ran)
+def _has_run(record: ActorRecord) -> bool:
+    return record.state not in _NOT_YET_RUNNING and (record.extras is None or not record.extras.never_ran)
 
 
 def _require_other(cell: Cell, what: str) -> None:
     """Raise when an actor's own handler or hook is about to wait for what cannot come before it has ended."""
-    work = work_here(cell.loop)
-    here = work is not None and work.cell is cell if cell.is_foreign() else cell.loop.visits.hand is cell
+    handoff = current_handoff(cell.loop)
+    here = handoff is not None and handoff.cell is cell if cell.is_foreign() else cell.loop.visits.hand is cell
     if here:
         raise WaitsForItself(f"{cell.shown()} awaits its own {what}, which cannot come before its handler has ended")
 
@@ -116,7 +114,7 @@ def _require_other(cell: Cell, what: str) -> None:
 async def wait_for_end(cell: Cell) -> ExitReason:
     """Return how the actor of `cell` ended, when it has."""
     _require_other(cell, "end")
-    reason: ExitReason = await LifeWaiter(lambda waiter, reason: waiter.end(reason)).wait(cell, lambda body: None)
+    reason: ExitReason = await LifeWaiter(lambda waiter, reason: waiter.end(reason)).wait(cell, lambda record: None)
     return reason
 
 
@@ -124,14 +122,8 @@ async def inspect_actor(cell: Cell, items: tuple[str, ...]) -> Mapping[str, Any]
     """What the actor of `cell` says of itself; its code runs on its own loop, between two messages."""
     _require_other(cell, "inspect()")
 
-    def look(body: Body) -> Procedure:
-        actor = actor_of(body)
-        try:
-            inspect = method_of(body, actor, "inspect") if isinstance(actor, Actor) else None
-            waiter.end({} if inspect is None else (yield from do(body, inspect, *items)))
-        except Exception as exc:
-            waiter.end(None, exc)
-
     waiter = LifeWaiter(lambda waiter, reason: waiter.end(None, ActorTerminated(cell.shown(), reason)))
-    seen: Mapping[str, Any] = await waiter.wait(cell, lambda body: cell.order(lambda cell: begin(look(body))))
+    seen: Mapping[str, Any] = await waiter.wait(
+        cell, lambda record: cell.loop.host.order_inspection(cell, items, waiter.end)
+    )
     return seen

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from greenroom._core.current import doing
+from greenroom._core.current import current_handoffs
 from greenroom.actor.api.context import Context, start_pipe
 from greenroom.actor.messaging.timers import KeyedTimers
 from greenroom.errors import HandlerAbandoned
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom.actor.messaging.ref import ActorRef
 
-__all__ = ["AwayContext"]
+__all__ = ["OffloadedContext"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def at_home(method: F) -> F:
+def on_loop_thread(method: F) -> F:
     """The same method, done by the loop's own thread whichever calls it."""
     what = f"{method.__name__}()"
 
@@ -43,7 +43,7 @@ def at_home(method: F) -> F:
     return cast(F, done_at_home)
 
 
-def here(method: F) -> F:
+def unless_abandoned(method: F) -> F:
     """The same method, unless the handler that calls it has been given up."""
 
     @wraps(method)
@@ -56,45 +56,45 @@ def here(method: F) -> F:
 
 def require_wanted(cell: Cell) -> None:
     """Raise when this thread runs a handler of `cell` that has been abandoned: its actor goes on without it."""
-    work = doing.get(get_ident())
-    if work is not None and work.cell is cell and work.is_cut():
+    handoff = current_handoffs.get(get_ident())
+    if handoff is not None and handoff.cell is cell and handoff.is_closed():
         raise HandlerAbandoned(cell.shown())
 
 
-class AwayTimers(KeyedTimers):
+class OffloadedTimers(KeyedTimers):
     """Keyed timers of an actor that works elsewhere."""
 
     __slots__ = ()
 
-    start = at_home(KeyedTimers.start)
-    cancel = at_home(KeyedTimers.cancel)
-    cancel_all = at_home(KeyedTimers.cancel_all)
+    start = on_loop_thread(KeyedTimers.start)
+    cancel = on_loop_thread(KeyedTimers.cancel)
+    cancel_all = on_loop_thread(KeyedTimers.cancel_all)
 
 
-class AwayContext(Context):
+class OffloadedContext(Context):
     """What an actor can find out and do, from wherever its code runs."""
 
     __slots__ = ()
 
     def hand(self) -> Any:
-        """Who has a message of this actor in hand, as seen from this thread: its loop, an errand, or nobody."""
-        work: Any = doing.get(get_ident()) if self.cell.is_foreign() else None
-        if work is None or work.cell is not self.cell:
+        """Who has a message of this actor in hand, as seen from this thread: its loop, an hand-off, or nobody."""
+        handoff: Any = current_handoffs.get(get_ident()) if self.cell.is_foreign() else None
+        if handoff is None or handoff.cell is not self.cell:
             return super().hand()
         require_wanted(self.cell)
-        return work if work.is_errand else None
+        return handoff if handoff.carries_messages else None
 
-    def _slip(self) -> Any:
-        # A thread of the handler's own making: what it works for is what the errand has in hand.
-        errand = self.cell.errand()
-        return super()._slip() if errand is None or self.hand() is not None else errand.sender
+    def _receipt(self) -> Any:
+        # A thread of the handler's own making: what it works for is what the hand-off has in hand.
+        handoff = self.cell.handoff()
+        return super()._receipt() if handoff is None or self.hand() is not None else handoff.sender
 
     @property
     def children(self) -> list[ActorRef[Any, Any]]:
         """The refs of its children, eldest first."""
         return self._children()
 
-    @at_home
+    @on_loop_thread
     def _children(self) -> list[ActorRef[Any, Any]]:
         return Context.children.fget(self)  # type: ignore[attr-defined,no-any-return]
 
@@ -107,35 +107,35 @@ class AwayContext(Context):
     def trap_exit(self, traps: bool) -> None:
         self._set_trap_exit(traps)
 
-    @at_home
+    @on_loop_thread
     def _set_trap_exit(self, traps: bool) -> None:
         Context.trap_exit.fset(self, traps)  # type: ignore[attr-defined]
 
     @property
-    def timers(self) -> AwayTimers:
+    def timers(self) -> OffloadedTimers:
         """Timers by key."""
-        more = self.extra()
-        if more.keyed is None:
-            more.keyed = AwayTimers(self.cell)
-        keyed: AwayTimers = more.keyed
+        extras = self.ensure_extras()
+        if extras.keyed is None:
+            extras.keyed = OffloadedTimers(self.cell)
+        keyed: OffloadedTimers = extras.keyed
         return keyed
 
-    _publish = at_home(Context._publish)
-    _owe = at_home(Context._owe)
-    _hand_on = at_home(Context._hand_on)
-    spawn = here(Context.spawn)
-    stop = here(Context.stop)
-    become = here(Context.become)
-    unbecome = here(Context.unbecome)
-    watch = at_home(Context.watch)
-    unwatch = at_home(Context.unwatch)
-    monitor = at_home(Context.monitor)
-    demonitor = at_home(Context.demonitor)
-    link = at_home(Context.link)
-    unlink = at_home(Context.unlink)
-    send_after = at_home(Context.send_after)
-    send_every = at_home(Context.send_every)
-    set_receive_timeout = at_home(Context.set_receive_timeout)
+    _publish = on_loop_thread(Context._publish)
+    _owe = on_loop_thread(Context._owe)
+    _hand_on = on_loop_thread(Context._hand_on)
+    spawn = unless_abandoned(Context.spawn)
+    stop = unless_abandoned(Context.stop)
+    become = unless_abandoned(Context.become)
+    unbecome = unless_abandoned(Context.unbecome)
+    watch = on_loop_thread(Context.watch)
+    unwatch = on_loop_thread(Context.unwatch)
+    monitor = on_loop_thread(Context.monitor)
+    demonitor = on_loop_thread(Context.demonitor)
+    link = on_loop_thread(Context.link)
+    unlink = on_loop_thread(Context.unlink)
+    send_after = on_loop_thread(Context.send_after)
+    send_every = on_loop_thread(Context.send_every)
+    set_receive_timeout = on_loop_thread(Context.set_receive_timeout)
 
     def pipe_to_self(
         self,
@@ -145,27 +145,27 @@ class AwayContext(Context):
         on_error: Callable[[BaseException], Any] | None = None,
     ) -> asyncio.Task[None]:
         """As with any actor; where this thread has an asyncio loop of its own, `awaitable` runs there."""
-        place: Any = self.extra().place
-        if not place.has_asyncio or asyncio._get_running_loop() is None or not self.cell.is_foreign():
-            return self._pipe_at_home(awaitable, map, on_error=on_error)
+        executor: Any = self.ensure_extras().executor
+        if not executor.has_asyncio or asyncio._get_running_loop() is None or not self.cell.is_foreign():
+            return self._pipe_on_loop(awaitable, map, on_error=on_error)
         require_wanted(self.cell)
         aio = asyncio.get_running_loop()
-        pipe = PipeElsewhere(aio, start_pipe(self, awaitable, map, on_error))
+        pipe = OffloadedPipe(aio, start_pipe(self, awaitable, map, on_error))
         pipes = self._keep_pipe(pipe)
         forget = partial(pipes.pop, pipe, None)
         pipe.task.add_done_callback(lambda _: self.cell.loop.inbound.bring(self.cell, forget))
         return pipe.task
 
-    _pipe_at_home = at_home(Context.pipe_to_self)
+    _pipe_on_loop = on_loop_thread(Context.pipe_to_self)
 
-    @at_home
-    def _keep_pipe(self, pipe: PipeElsewhere) -> dict[Any, None]:
-        pipes = self.extra().pipes
+    @on_loop_thread
+    def _keep_pipe(self, pipe: OffloadedPipe) -> dict[Any, None]:
+        pipes = self.ensure_extras().pipes
         pipes[pipe] = None
         return pipes
 
 
-class PipeElsewhere:
+class OffloadedPipe:
     """A task of another thread's asyncio loop that ends with the actor."""
 
     __slots__ = ("_aio", "task")

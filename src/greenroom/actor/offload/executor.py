@@ -11,29 +11,29 @@ from collections.abc import Callable, Coroutine
 from inspect import iscoroutine
 from typing import Any
 
+from greenroom._core.handoff.handoff import CallHandoff, Handoff
+from greenroom._core.handoff.messages import MessageHandoff
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.handoff.messages import Errand
-from greenroom._core.handoff.handoff import Call, Work
-from greenroom.actor.offload.context import AwayContext
-from greenroom.actor.records.record import Body
 from greenroom.actor.api.context import Context
+from greenroom.actor.offload.context import OffloadedContext
+from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import NotAwaited
 
-__all__ = ["Place"]
+__all__ = ["Executor"]
 
 
-class Place:
+class Executor:
     """Carries out what its actors have to do. Made by a dispatcher, for one actor or for many."""
 
     has_asyncio = False
     """Whether an asyncio loop runs where the code does."""
-    is_apart = False
+    is_remote = False
     """Whether that is in another process: then the actor itself is there, and only a stand-in here."""
 
     def __init__(self, dispatcher: str) -> None:
         self.dispatcher = dispatcher
 
-    def do(self, work: Work) -> None:
+    def do(self, handoff: Handoff) -> None:
         """Have it carried out, and go on. For the loop's own thread."""
         raise NotImplementedError
 
@@ -48,7 +48,7 @@ class Place:
     def examine(self, message: object) -> None:
         """Refuse a message that cannot be brought there. From any thread."""
 
-    def enter(self, cell: Cell, body: Body) -> Work:
+    def enter(self, cell: Cell, record: ActorRecord) -> Handoff:
         """Have the actor made, in another process; to be awaited: its class, if it has one, and its supervision."""
         raise NotImplementedError
 
@@ -61,37 +61,37 @@ class Place:
 
     def new_context(self) -> Context:
         """The context of an actor that is to be here."""
-        return AwayContext()
+        return OffloadedContext()
 
-    def leaves_at_home(self, function: Callable[..., Any]) -> bool:
+    def runs_on_loop(self, function: Callable[..., Any]) -> bool:
         """Whether a function is called by the loop's own thread all the same: an async one, where asyncio is not."""
         return False
 
-    def call(self, cell: Cell, function: Callable[..., Any], arguments: tuple[Any, ...], awaits: bool) -> Call:
+    def call(self, cell: Cell, function: Callable[..., Any], arguments: tuple[Any, ...], awaits: bool) -> CallHandoff:
         """Have a user's function called; to be awaited. With `awaits`, what it returns may be awaited there too."""
-        call = Call(cell, function, arguments, awaits)
+        call = CallHandoff(cell, function, arguments, awaits)
         self._give(call)
         return call
 
-    def _give(self, work: Work) -> None:
+    def _give(self, handoff: Handoff) -> None:
         try:
-            self.do(work)
+            self.do(handoff)
         except BaseException:
-            work.cut()
+            handoff.abandon()
             raise
 
     def carry(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
         """Have a message handled, and those behind it; to be awaited: what the last handler returned."""
-        if self.leaves_at_home(cell.handler):
+        if self.runs_on_loop(cell.handler):
             handled: Coroutine[Any, Any, object] = cell.handler(cell.subject, message)
             return handled
-        errand = Errand(cell, message, sender, lane, self.others_wait, self.is_backed_up)
-        errand.carry()
-        return self._carry_out(cell, errand)
+        handoff = MessageHandoff(cell, message, sender, lane, self.others_wait, self.is_backed_up)
+        handoff.carry()
+        return self._carry_out(cell, handoff)
 
-    async def _carry_out(self, cell: Cell, errand: Errand) -> object:
-        self._give(errand)
-        result = await errand
+    async def _carry_out(self, cell: Cell, handoff: MessageHandoff) -> object:
+        self._give(handoff)
+        result = await handoff
         if hasattr(type(result), "__await__"):
             # An async handler was only called there; it runs here, where asyncio does.
             if not iscoroutine(result):

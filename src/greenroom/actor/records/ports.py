@@ -1,19 +1,27 @@
-"""What this floor asks of the system above it."""
+"""What lower rooms know of upper ones, as protocols: the host of a loop, and the system it belongs to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.loop import Loop
+from greenroom.actor.records.record import ActorRecord, ChildList, Settings
 from greenroom.clock import Random
 from greenroom.exits import ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.specs import Supervision
 
-if TYPE_CHECKING:
-    from greenroom.actor.messaging.deadletters import DeadLetters
+__all__ = ["ActorHost", "DeadLetterSink", "SystemPort"]
 
-__all__ = ["SystemPort"]
+
+class DeadLetterSink(Protocol):
+    """Where messages go that cannot be delivered."""
+
+    def publish(self, message: object, sender: object, recipient: object, reason: str) -> None:
+        """Take in a message that was not handled."""
+        ...
 
 
 class SystemPort(Protocol):
@@ -30,7 +38,7 @@ class SystemPort(Protocol):
         ...
 
     @property
-    def dead_letters(self) -> DeadLetters:
+    def dead_letters(self) -> DeadLetterSink:
         """Where messages go that cannot be delivered."""
         ...
 
@@ -73,11 +81,11 @@ class SystemPort(Protocol):
         ...
 
     @property
-    def is_placing(self) -> bool:
+    def has_placement(self) -> bool:
         """Whether it has a say in where the code of actors runs that were spawned without a dispatcher."""
         ...
 
-    def place_for(self, dispatcher: str | None, spec: Any, name: str | None, parent: Any) -> tuple[str | None, Any]:
+    def executor_for(self, dispatcher: str | None, spec: Any, name: str | None, parent: Any) -> tuple[str | None, Any]:
         """By which dispatcher, and where, the code of a new actor is to run; nothing for the loop's own thread."""
         ...
 
@@ -99,4 +107,106 @@ class SystemPort(Protocol):
 
     def ref_of_id(self, cell_id: int, path: str) -> Any:
         """The ref that was pickled with this id."""
+        ...
+
+
+class ActorHost(Protocol):
+    """The host of one loop, as the steps of a life need it; `Lifecycle` is the one there is."""
+
+    @property
+    def port(self) -> SystemPort:
+        """The system."""
+        ...
+
+    @property
+    def loop(self) -> Loop:
+        """The loop whose actors these are."""
+        ...
+
+    @property
+    def top(self) -> ChildList:
+        """The actors that have no parent."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing may be spawned or restarted any more."""
+        ...
+
+    @property
+    def resting(self) -> dict[Cell, None]:
+        """Those that wait to be started again."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """What actors have that are spawned without settings of their own."""
+        ...
+
+    def enter(self, record: ActorRecord, state: int) -> None:
+        """Let an actor be in `state`."""
+        ...
+
+    def begin_to_run(self, cell: Cell, record: ActorRecord) -> None:
+        """An actor is ready for its first message."""
+        ...
+
+    def set_deadline(self, cell: Cell, record: ActorRecord) -> None:
+        """Force an actor to end if it has not by then."""
+        ...
+
+    def clear_deadline(self, record: ActorRecord) -> None:
+        """An actor has ended in time."""
+        ...
+
+    def request_end(self, cell: Cell, reason: ExitReason) -> None:
+        """Tell an actor to end, after the message in hand. From any thread."""
+        ...
+
+    def request_failure(self, cell: Cell, cause: BaseException, child: Any = None) -> None:
+        """Let an actor fail, after the message in hand. From any thread."""
+        ...
+
+    def request_restart(self, cell: Cell, order: Callable[[Cell], object]) -> None:
+        """Let an actor be made afresh by `order`, after the message in hand. From any thread."""
+        ...
+
+    def order_stop(self, cell: Cell) -> None:
+        """Have an actor end next, in whichever way is decided."""
+        ...
+
+    def order_kill(self, cell: Cell) -> None:
+        """Have an actor end next, without a farewell."""
+        ...
+
+    def order_close(self, cell: Cell) -> None:
+        """Have an ending go on: nobody has to be waited for."""
+        ...
+
+    def is_told_to_stop(self, cell: Cell) -> bool:
+        """Whether an order to end waits."""
+        ...
+
+    def is_told_to_change(self, cell: Cell) -> bool:
+        """Whether an order to end, to fail or to be restarted waits."""
+        ...
+
+    def forget_stops(self, cell: Cell) -> None:
+        """An actor failed before it came to stop: it is restarted instead."""
+        ...
+
+    def conclude(self, cell: Cell, record: ActorRecord) -> None:
+        """An ending is done, but for its last steps."""
+        ...
+
+    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
+        """A handler, notice or order let `cause` out."""
+        ...
+
+    def note_forced(self, cell: Cell) -> None:
+        """Remember that an actor had to be forced."""
+        ...
+
+    def log_fields(self, cell: Cell) -> dict[str, object]:
+        """What a log record about an actor has in its fields."""
         ...

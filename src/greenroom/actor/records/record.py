@@ -1,13 +1,13 @@
 """The runtime's record of one actor, and of its children; and what is left of it.
 
-An idle actor must be small, so a body holds only what every actor has; the rest is in `More`, made on first use.
+An idle actor must be small, so a body holds only what every actor has; the rest is in `Extras`, made on first use.
 Children are linked to one another: adding and removing one costs the same however many there are, and no table has to
 be kept for those without a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from greenroom._core.build import COMPILED
@@ -15,13 +15,13 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom.errors import NameTaken
 from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitReason
 
-__all__ = ["Body", "Family", "More", "Obituary", "move_in", "obituary_of"]
+__all__ = ["ActorRecord", "ChildList", "Extras", "Settings", "Tombstone", "attach_record", "tombstone_of"]
 
 
-class Body:
+class ActorRecord:
     """One living actor, beside its cell: how it was made, how far its life has come, and its kin."""
 
-    __slots__ = ("_next", "_previous", "cell", "family", "more", "spec", "state", "watchers")
+    __slots__ = ("_next", "_previous", "cell", "child_list", "extras", "spec", "state", "watchers")
 
     # As with refs: `cell` and `spec` are set by `Lifecycle`, and no C methods means no table of them.
     cell: Cell
@@ -31,59 +31,76 @@ class Body:
         # A code of `states`.
         self.state = 0
         # Its children, if it ever had any.
-        self.family: Family | None = None
-        # Invariant: those whose `More.watching` has this actor's cell; a dict for its order
+        self.child_list: ChildList | None = None
+        # Invariant: those whose `Extras.watching` has this actor's cell; a dict for its order
         self.watchers: dict[Cell, None] | None = None
-        self.more: More | None = None
+        self.extras: Extras | None = None
         # Its siblings, in the order they were spawned.
-        self._next: Body | None = None
-        self._previous: Body | None = None
+        self._next: ActorRecord | None = None
+        self._previous: ActorRecord | None = None
 
-    def extra(self) -> More:
+    def ensure_extras(self) -> Extras:
         """What few actors need; made on first use."""
-        if self.more is None:
-            self.more = More()
-        return self.more
+        if self.extras is None:
+            self.extras = Extras()
+        return self.extras
 
     def settings(self) -> Any:
         """What it hands down to its children: its own settings, or the system's."""
-        more = self.more
-        own = None if more is None else more.settings if more.by_behavior is None else more.by_behavior
+        extras = self.extras
+        own = (
+            None
+            if extras is None
+            else extras.settings
+            if extras.settings_of_behavior is None
+            else extras.settings_of_behavior
+        )
         return self.cell.loop.host.settings if own is None else own
 
 
-def move_in(body: Body, cell: Cell, spec: Any) -> None:
+class Settings:
+    """What an actor hands down to its children, unless their spawn says otherwise."""
+
+    __slots__ = ("env", "supervision")
+
+    def __init__(self, supervision: object, env: Mapping[str, Any]) -> None:
+        self.supervision = supervision
+        self.env = env
+
+
+def attach_record(record: ActorRecord, cell: Cell, spec: Any) -> None:
     """Let a body that was made by somebody else than `Lifecycle` be that of `cell`."""
-    body.cell = cell
-    body.spec = spec
-    cell.body = body
+    record.cell = cell
+    record.spec = spec
+    cell.record = record
 
 
-class More:
+class Extras:
     """What few actors need."""
 
     __slots__ = (
         "abandoned",
         "behaviors",
-        "bonds",
-        "by_behavior",
         "deadline",
         "deferred",
         "dispatcher",
         "drain",
         "ending",
+        "executor",
         "history",
         "keyed",
+        "links",
         "log",
+        "monitors",
         "never_ran",
         "on_signal",
         "orderly",
         "phase",
         "pipes",
-        "place",
-        "quiet",
+        "receive_timer",
+        "restart_state",
         "settings",
-        "standing",
+        "settings_of_behavior",
         "stash",
         "waiters",
         "watching",
@@ -93,11 +110,11 @@ class More:
         # What it hands down to its children, if that is not the system's own.
         self.settings: Any = None
         # The same, as the behavior of the present incarnation has it.
-        self.by_behavior: Any = None
+        self.settings_of_behavior: Any = None
         # By which dispatcher its code runs, and where, if that is not on its loop's own thread. In a simulation it is
         # run there all the same, and there is no place.
         self.dispatcher: str | None = None
-        self.place: Any = None
+        self.executor: Any = None
         # What becomes of queued messages when it stops.
         self.drain: Any = None
         # How it will have ended, once that is decided.
@@ -109,9 +126,10 @@ class More:
         self.phase = 0
         # Whether its children end one after the other, the youngest first: a supervisor's do.
         self.orderly = False
-        # How it stands with whoever decides about its failures; its links and monitors.
-        self.standing: Any = None
-        self.bonds: Any = None
+        # Its restarts so far, and what is to come of its failures; its links and monitors.
+        self.restart_state: Any = None
+        self.links: Any = None
+        self.monitors: Any = None
         # What forces it to end in time.
         self.deadline: Any = None
         # The states it went through, if somebody wants to know.
@@ -128,96 +146,96 @@ class More:
         self.stash: Any = None
         self.keyed: Any = None
         # The receive timeout.
-        self.quiet: Any = None
+        self.receive_timer: Any = None
         self.pipes: dict[Any, None] = {}
         self.log: Any = None
 
     def has_run(self) -> bool:
         """Whether an incarnation before the present one was there."""
-        return self.standing is not None and self.standing.incarnation > 1
+        return self.restart_state is not None and self.restart_state.incarnation > 1
 
 
-class Family:
+class ChildList:
     """The children of one actor, or those that have no parent."""
 
     __slots__ = ("_first", "_last", "count", "names")
 
     def __init__(self) -> None:
-        self._first: Body | None = None
-        self._last: Body | None = None
+        self._first: ActorRecord | None = None
+        self._last: ActorRecord | None = None
         self.count = 0
         # Invariant: the bodies in here that have a name of their own, by that name
-        self.names: dict[str, Body] = {}
+        self.names: dict[str, ActorRecord] = {}
 
     def require_free(self, name: str, parent: Any) -> None:
         """Raise when a child of `parent` has this name."""
         if name in self.names:
             raise NameTaken(f"{'' if parent is None else parent.path}/{name}")
 
-    def add(self, body: Body, name: str | None) -> None:
+    def add(self, record: ActorRecord, name: str | None) -> None:
         """Take in a child, as the youngest."""
         last = self._last
         if last is None:
-            self._first = body
+            self._first = record
         else:
-            last._next = body
-            body._previous = last
-        self._last = body
+            last._next = record
+            record._previous = last
+        self._last = record
         self.count += 1
         if name is not None:
-            self.names[name] = body
+            self.names[name] = record
 
-    def put_before(self, body: Body, younger: Body) -> None:
+    def put_before(self, record: ActorRecord, younger: ActorRecord) -> None:
         """Let a child stand next before `younger`, as if it were that much older."""
-        self._unlink(body)
-        body._next = younger
-        body._previous = younger._previous
+        self._unlink(record)
+        record._next = younger
+        record._previous = younger._previous
         if younger._previous is None:
-            self._first = body
+            self._first = record
         else:
-            younger._previous._next = body
-        younger._previous = body
+            younger._previous._next = record
+        younger._previous = record
 
-    def remove(self, body: Body, name: Any) -> None:
+    def remove(self, record: ActorRecord, name: Any) -> None:
         """Let a child go; its name is free at once."""
-        self._unlink(body)
-        body._next = body._previous = None
+        self._unlink(record)
+        record._next = record._previous = None
         self.count -= 1
         if type(name) is str:
             self.names.pop(name, None)
 
-    def _unlink(self, body: Body) -> None:
-        if body._previous is None:
-            self._first = body._next
+    def _unlink(self, record: ActorRecord) -> None:
+        if record._previous is None:
+            self._first = record._next
         else:
-            body._previous._next = body._next
-        if body._next is None:
-            self._last = body._previous
+            record._previous._next = record._next
+        if record._next is None:
+            self._last = record._previous
         else:
-            body._next._previous = body._previous
+            record._next._previous = record._previous
 
-    def youngest(self) -> Body:
+    def youngest(self) -> ActorRecord:
         """The last child that was taken in; there must be one."""
-        last: Body = self._last  # type: ignore[assignment]
+        last: ActorRecord = self._last  # type: ignore[assignment]
         return last
 
-    def bodies(self) -> list[Body]:
+    def records(self) -> list[ActorRecord]:
         """The children, eldest first."""
-        found: list[Body] = []
-        body = self._first
-        while body is not None:
-            found.append(body)
-            body = body._next
+        found: list[ActorRecord] = []
+        record = self._first
+        while record is not None:
+            found.append(record)
+            record = record._next
         return found
 
-    def __iter__(self) -> Iterator[Body]:
-        return iter(self.bodies())
+    def __iter__(self) -> Iterator[ActorRecord]:
+        return iter(self.records())
 
     def __len__(self) -> int:
         return self.count
 
 
-class Obituary:
+class Tombstone:
     """What is left of an actor in its cell: how it ended, and what its refs are called."""
 
     __slots__ = ("history", "name", "parent", "reason")
@@ -230,12 +248,12 @@ class Obituary:
         self.history = history
 
 
-def obituary_of(reason: ExitReason, name: Any, parent: Any, history: Any) -> Obituary:
+def tombstone_of(reason: ExitReason, name: Any, parent: Any, history: Any) -> Tombstone:
     """Made without a call of the class, which costs three times as much."""
-    obituary = new_object(Obituary) if COMPILED else Obituary()
-    obituary.set_up(reason, name, parent, history)
+    tombstone = new_object(Tombstone) if COMPILED else Tombstone()
+    tombstone.set_up(reason, name, parent, history)
     if COMPILED and parent is None and (reason is NORMAL or reason is SHUTDOWN or reason is KILLED):
         # Nothing in it leads back to the system, as a parent does, and a traceback may: the garbage collector need not
         # follow it.
-        untrack(obituary)
-    return obituary
+        untrack(tombstone)
+    return tombstone

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from greenroom.exits import ExitKind, ExitReason
+from greenroom.frozen import Frozen
 from greenroom.policy.backoff import Streak
 from greenroom.policy.directives import OnRestart
 from greenroom.policy.intensity import elapsed
-from greenroom.frozen import Record
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
-    from greenroom.actor.records.record import Body
+    from greenroom.actor.records.record import ActorRecord
     from greenroom.policy.intensity import Window
 
-__all__ = ["Failure", "Keeper", "Standing", "incarnation_of", "standing_of"]
+__all__ = ["ChildSupervisor", "Failure", "RestartState", "incarnation_of", "restart_state_of"]
 
 
-class Keeper(Protocol):
+class ChildSupervisor(Protocol):
     """Whoever looks after one actor instead of its `Supervision`: a supervisor, for its child.
 
     Called in the middle of things, on the actor's own thread: what is to be done about it is done later.
@@ -41,15 +41,15 @@ class Keeper(Protocol):
         ...
 
 
-class Failure(Record):
+class Failure(Frozen):
     """One failure of an actor, as it is reported.
 
-    `doing` says what it did: `on Deposit`, `while it started`.
+    `activity` says what it did: `on Deposit`, `while it started`.
     """
 
     __slots__ = (  # noqa: RUF023 - their order is that of the arguments
         "cause",
-        "doing",
+        "activity",
         "message_type",
         "handling_time",
         "incarnation",
@@ -57,7 +57,7 @@ class Failure(Record):
     )
 
     cause: BaseException
-    doing: str
+    activity: str
     message_type: str | None
     handling_time: float
     incarnation: int
@@ -66,16 +66,16 @@ class Failure(Record):
     def __init__(
         self,
         cause: BaseException,
-        doing: str,
+        activity: str,
         message_type: str | None,
         handling_time: float,
         incarnation: int,
         was_running: bool,
     ) -> None:
-        self._set(cause, doing, message_type, handling_time, incarnation, was_running)
+        self._set(cause, activity, message_type, handling_time, incarnation, was_running)
 
 
-class Standing:
+class RestartState:
     """Made with an actor's first failure or restart, or when it is given a keeper."""
 
     __slots__ = (
@@ -89,7 +89,6 @@ class Standing:
         "final",
         "group",
         "incarnation",
-        "keeper",
         "kept",
         "last_failure",
         "last_restart",
@@ -98,20 +97,21 @@ class Standing:
         "mailbox",
         "not_logged",
         "patience",
-        "quiet",
         "quiet_time",
         "reason",
+        "receive_timer",
         "reported",
         "restarts",
         "resting",
         "running_since",
         "spared",
         "streak",
+        "supervisor",
         "window",
     )
 
     def __init__(self) -> None:
-        self.keeper: Keeper | None = None
+        self.supervisor: ChildSupervisor | None = None
         # Seconds it may take to stop, if that is not the system's `stop_timeout`; inf for as long as it likes.
         self.patience: float | None = None
         # What becomes of its queue in a restart, if its keeper says so.
@@ -143,7 +143,7 @@ class Standing:
         self.group: Any = None
         # What its last incarnation wanted to be kept: its snapshot, and its receive timeout.
         self.kept: Any = None
-        self.quiet: Any = None
+        self.receive_timer: Any = None
         # The last failure, until the actor runs again, and whether it has been reported; and what it was, in words.
         self.failure: Failure | None = None
         self.last_failure: str | None = None
@@ -164,16 +164,16 @@ class Standing:
         return self.streak.attempt
 
 
-def standing_of(body: Body) -> Standing:
+def restart_state_of(record: ActorRecord) -> RestartState:
     """How the actor stands; made on first use."""
-    more = body.extra()
-    if more.standing is None:
-        more.standing = Standing()
-    standing: Standing = more.standing
-    return standing
+    extras = record.ensure_extras()
+    if extras.restart_state is None:
+        extras.restart_state = RestartState()
+    restart_state: RestartState = extras.restart_state
+    return restart_state
 
 
-def incarnation_of(body: Body) -> int:
+def incarnation_of(record: ActorRecord) -> int:
     """How many times the actor has been made; while it rests between two, the number of the next."""
-    standing = None if body.more is None else body.more.standing
-    return 1 if standing is None else standing.incarnation + (1 if standing.resting else 0)
+    restart_state = None if record.extras is None else record.extras.restart_state
+    return 1 if restart_state is None else restart_state.incarnation + (1 if restart_state.resting else 0)

@@ -18,20 +18,20 @@ from inspect import CO_COROUTINE
 from queue import SimpleQueue
 from typing import Any
 
-from greenroom._core.handoff.handoff import Work
-from greenroom.actor.offload.executor import Place
+from greenroom._core.handoff.handoff import Handoff
+from greenroom.actor.offload.executor import Executor
 
-__all__ = ["Pool"]
+__all__ = ["ThreadPool"]
 
 
-class Pool(Place):
+class ThreadPool(Executor):
     """A place for any number of actors. Every field below `_lock` is written under it."""
 
     def __init__(self, dispatcher: str, system: str, threads: int) -> None:
         super().__init__(dispatcher)
         self._system = system
         self._most = threads
-        self._todo: SimpleQueue[Work | None] = SimpleQueue()
+        self._todo: SimpleQueue[Handoff | None] = SimpleQueue()
         self._lock = threading.Lock()
         # Invariant: threads that have been started and are to serve on; the rest have been given up, or have ended
         self._threads: dict[threading.Thread, None] = {}
@@ -55,16 +55,16 @@ class Pool(Place):
         """How many there are at present: they are started when they are needed."""
         return len(self._threads)
 
-    def place(self, spec: object) -> Pool:
+    def executor(self, spec: object) -> ThreadPool:
         """The place of one more actor: it is the same for all."""
         return self
 
-    def leaves_at_home(self, function: Callable[..., Any]) -> bool:
+    def runs_on_loop(self, function: Callable[..., Any]) -> bool:
         """An `async def` awaits instead of blocking: the loop's own thread runs it."""
         code = getattr(function, "__code__", None)
         return code is not None and bool(code.co_flags & CO_COROUTINE)
 
-    def do(self, work: Work) -> None:
+    def do(self, handoff: Handoff) -> None:
         """Have it carried out by the next thread that is free."""
         with self._lock:
             self._idle -= 1
@@ -74,7 +74,7 @@ class Pool(Place):
                 if not self._threads:  # else one of those that are there will do it, a little later
                     self._idle += 1
                     raise
-        self._todo.put(work)
+        self._todo.put(handoff)
 
     def _start_if_short(self) -> None:
         """Start another thread, if there is more work than there are threads for it. Under the lock."""
@@ -95,13 +95,13 @@ class Pool(Place):
             stays = self._is_needed(me)
 
         while stays:
-            work = self._todo.get()
-            if work is None:
+            handoff = self._todo.get()
+            if handoff is None:
                 return
-            work.on_cut(lambda: self._give_up(me))
-            work.on_wait = self._note_waiting
-            work.run(look)
-            del work
+            handoff.on_abandoned(lambda: self._give_up(me))
+            handoff.on_wait = self._note_waiting
+            handoff.run(look)
+            del handoff
 
     def _is_needed(self, me: threading.Thread) -> bool:
         """Whether this thread is to wait for more: it has not been given up, and was not one for those that waited."""

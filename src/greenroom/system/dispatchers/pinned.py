@@ -16,11 +16,11 @@ from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
-from greenroom._core.handoff.handoff import Work
-from greenroom.actor.offload.executor import Place
+from greenroom._core.handoff.handoff import Handoff
+from greenroom.actor.offload.executor import Executor
 from greenroom.errors import WorkerLost
 
-__all__ = ["PinnedPlace", "PinnedThreads"]
+__all__ = ["PinnedExecutor", "PinnedThreads"]
 
 _log = logging.getLogger("greenroom")
 
@@ -52,9 +52,9 @@ class PinnedThreads:
         """How many there are at present."""
         return len(self._homes)
 
-    def place(self, spec: object) -> PinnedPlace:
+    def executor(self, spec: object) -> PinnedExecutor:
         """A place for one more actor."""
-        return PinnedPlace(self)
+        return PinnedExecutor(self)
 
     def start_thread(self) -> AsyncioThread:
         """A new thread, for an actor that has none."""
@@ -78,7 +78,7 @@ class PinnedThreads:
         return self._ending
 
 
-class PinnedPlace(Place):
+class PinnedExecutor(Executor):
     """The place of one actor."""
 
     has_asyncio = True
@@ -90,7 +90,7 @@ class PinnedPlace(Place):
         self._life: Any = None
         self._context = Context()
 
-    def do(self, work: Work) -> None:
+    def do(self, handoff: Handoff) -> None:
         """Have it carried out on the actor's thread."""
         if self._home is not None and self._home.is_dead():
             self._threads.end_thread(self._home)
@@ -98,20 +98,20 @@ class PinnedPlace(Place):
         if self._home is None:
             self._home = self._threads.start_thread()
         home = self._home
-        work.on_cut(lambda: self._give_up(home, work))
-        work.take_turns = home.take_turns
-        home.do(work, self._context_of(work))
+        handoff.on_abandoned(lambda: self._give_up(home, handoff))
+        handoff.take_turns = home.take_turns
+        home.do(handoff, self._context_of(handoff))
 
-    def _context_of(self, work: Work) -> Context:
+    def _context_of(self, handoff: Handoff) -> Context:
         """What its coroutines run in: one for each life of the actor, as there is one for those on its loop."""
-        if self._life is not work.cell.context:
-            self._life = work.cell.context
+        if self._life is not handoff.cell.context:
+            self._life = handoff.cell.context
             self._context = Context()
         return self._context
 
-    def _give_up(self, home: AsyncioThread, work: Work) -> None:
+    def _give_up(self, home: AsyncioThread, handoff: Handoff) -> None:
         """What a thread does takes too long. If it only awaits something it is broken off; else that is done with."""
-        if work.awaits and home.abandon(work):
+        if handoff.awaits and home.abandon(handoff):
             return
         if self._home is home:
             self._home = None
@@ -136,11 +136,11 @@ class AsyncioThread:
         self._aio: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
         # Invariant: what was given to this thread and has not come home; None when the thread has ended
-        self._works: dict[Work, None] | None = {}
+        self._handoffs: dict[Handoff, None] | None = {}
         # Why the thread ends, if nobody told it to. This and the next are touched by this thread alone.
         self._cause: BaseException | None = None
         # What is under way, so that asyncio does not lose it.
-        self._tasks: dict[asyncio.Task[None], Work] = {}
+        self._tasks: dict[asyncio.Task[None], Handoff] = {}
         # A daemon, because of handlers that never return: the process must be able to end without them.
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.thread.start()
@@ -163,21 +163,21 @@ class AsyncioThread:
     def _end_works(self, cause: BaseException | None) -> None:
         """The thread ends, because it was told to or for whatever reason: nobody may wait for what it leaves."""
         with self._lock:
-            works, self._works = self._works or {}, None
+            handoffs, self._handoffs = self._handoffs or {}, None
         for task in list(self._tasks):
             task.get_coro().close()
-        for work in works:
-            self._lose(work, cause)
+        for handoff in handoffs:
+            self._lose(handoff, cause)
 
-    def _lose(self, work: Work, cause: BaseException | None) -> None:
-        lost = WorkerLost(f"the thread {self.thread.name!r} has ended, and cannot run {work.cell.shown()} any more")
+    def _lose(self, handoff: Handoff, cause: BaseException | None) -> None:
+        lost = WorkerLost(f"the thread {self.thread.name!r} has ended, and cannot run {handoff.cell.shown()} any more")
         lost.__cause__ = cause
-        work.take_error(lost)
-        work.bring_home()
+        handoff.take_error(lost)
+        handoff.complete()
 
     def is_dead(self) -> bool:
         """Whether the thread has ended."""
-        return self._works is None
+        return self._handoffs is None
 
     async def _main(self) -> None:
         self._end = asyncio.Event()
@@ -201,15 +201,15 @@ class AsyncioThread:
         with suppress(RuntimeError):  # it has ended, and what it was given with it
             aio.call_soon_threadsafe(action)
 
-    def do(self, work: Work, context: Context) -> None:
+    def do(self, handoff: Handoff, context: Context) -> None:
         """Have it carried out. From the loop's thread."""
         with self._lock:
-            dead = self._works is None
-            if self._works is not None:
-                self._works[work] = None
+            dead = self._handoffs is None
+            if self._handoffs is not None:
+                self._handoffs[handoff] = None
         if dead:
             raise WorkerLost(f"the thread {self.thread.name!r} has ended")
-        self._call(lambda: self._begin(work, context))
+        self._call(lambda: self._begin(handoff, context))
 
     def take_turns(self, then: Callable[[], object]) -> None:
         """Call `then` when asyncio has done what it has ready, and what came of that. From the loop's thread."""
@@ -220,53 +220,53 @@ class AsyncioThread:
         self._call(lambda: self._end.set())  # type: ignore[union-attr]
 
     def _end_task(self, task: asyncio.Task[None]) -> None:
-        work = self._tasks.pop(task)
+        handoff = self._tasks.pop(task)
         with self._lock:
-            if self._works is not None:
-                self._works.pop(work, None)
-        if not work.has_begun():  # asyncio was about to end, and cancelled it before its first step
-            self._lose(work, None)
+            if self._handoffs is not None:
+                self._handoffs.pop(handoff, None)
+        if not handoff.has_begun():  # asyncio was about to end, and cancelled it before its first step
+            self._lose(handoff, None)
         if not task.cancelled():
             task.exception()  # of one that was broken off: asyncio would complain of it, but everybody knows
 
-    def abandon(self, work: Work) -> bool:
+    def abandon(self, handoff: Handoff) -> bool:
         """Break it off where it awaits something; False when it seems not to. From the loop's thread."""
         broken_off = threading.Event()
 
         def break_off() -> None:
-            _abandon(work.task)
+            _abandon(handoff.task)
             broken_off.set()
 
         self._call(break_off)
         return broken_off.wait(_PROMPT)
 
-    def _begin(self, work: Work, context: Context) -> None:
-        task = asyncio.get_running_loop().create_task(self._carry_out(work), context=context)
-        work.task = task
-        self._tasks[task] = work
+    def _begin(self, handoff: Handoff, context: Context) -> None:
+        task = asyncio.get_running_loop().create_task(self._carry_out(handoff), context=context)
+        handoff.task = task
+        self._tasks[task] = handoff
         task.add_done_callback(self._end_task)
-        work.on_cancel(lambda: self._call(lambda: _cancel(task, work)))
+        handoff.on_cancel(lambda: self._call(lambda: _cancel(task, handoff)))
 
-    async def _carry_out(self, work: Work) -> None:
-        """What `Work.run` does, with what can be awaited awaited here."""
-        work.enter()
+    async def _carry_out(self, handoff: Handoff) -> None:
+        """What `Handoff.run` does, with what can be awaited awaited here."""
+        handoff.enter()
         try:
-            while work.begin_next():
-                result = work.perform()
-                if work.may_await(result):
-                    work.awaits = True
+            while handoff.begin_next():
+                result = handoff.perform()
+                if handoff.may_await(result):
+                    handoff.awaits = True
                     result = await result
-                    work.awaits = False
-                if not work.accept(result):
+                    handoff.awaits = False
+                if not handoff.accept(result):
                     break
         except BaseException as exc:
             if self._cause is None:
-                work.take_error(exc)
+                handoff.take_error(exc)
             else:  # asyncio cancels all that is left, when it breaks down
-                self._lose(work, self._cause)
+                self._lose(handoff, self._cause)
         finally:
-            work.leave()
-            work.bring_home()
+            handoff.leave()
+            handoff.complete()
 
 
 def _turn(left: int, then: Callable[[], object]) -> None:
@@ -286,12 +286,12 @@ def _abandon(task: asyncio.Task[None]) -> None:
     task.cancel()
 
 
-def _cancel(task: asyncio.Task[None], work: Work) -> None:
-    if work.has_begun():
+def _cancel(task: asyncio.Task[None], handoff: Handoff) -> None:
+    if handoff.has_begun():
         task.cancel()
-    elif not task.done() and not work.is_cut():
+    elif not task.done() and not handoff.is_closed():
         # A task that is cancelled before its first step takes none, and nobody would bring its work home.
-        task.get_loop().call_soon(_cancel, task, work)
+        task.get_loop().call_soon(_cancel, task, handoff)
 
 
 def _pin(core: int) -> None:

@@ -20,8 +20,8 @@ from greenroom.system.dispatchers.settings import (
 if TYPE_CHECKING:
     import threading
 
-    from greenroom.actor.offload.executor import Place
-    from greenroom.actor.life.spec import Spec
+    from greenroom.actor.life.spec import ActorSpec
+    from greenroom.actor.offload.executor import Executor
 
 __all__ = ["Dispatchers"]
 
@@ -102,9 +102,9 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
 
     # -- for the system, on its own thread
 
-    def place_for(
-        self, dispatcher: str | None, spec: Spec, name: str | None, parent: Any
-    ) -> tuple[str | None, Place | None]:
+    def executor_for(
+        self, dispatcher: str | None, spec: ActorSpec, name: str | None, parent: Any
+    ) -> tuple[str | None, Executor | None]:
         """By which dispatcher, and where, a new actor's code runs; nothing if on the loop's own thread."""
         chosen = self._placed(spec, name, parent) if dispatcher is None else dispatcher
         if chosen is None:
@@ -112,15 +112,15 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
         settings = self._require(chosen)
         if isinstance(settings, Concurrent):
             return (None if chosen == "concurrent" else chosen), None
-        if spec.blueprint is not None and spec.blueprint.actor_class.__greenroom_stays_at_home__:
+        if spec.class_info is not None and spec.class_info.actor_class.__greenroom_stays_on_loop__:
             if dispatcher is not None:
                 raise StaysAtHome(spec.label[0], chosen)
             return None, None
         if self._in_place:
             return chosen, None
-        return chosen, self._crew_of(chosen, settings).place(spec)
+        return chosen, self._crew_of(chosen, settings).executor(spec)
 
-    def _placed(self, spec: Spec, name: str | None, parent: Any) -> str | None:
+    def _placed(self, spec: ActorSpec, name: str | None, parent: Any) -> str | None:
         """What the configuration says of an actor by its path; the first pattern that fits counts."""
         if not self._placement:
             return None
@@ -131,13 +131,13 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
         crew = self._crews.get(name)
         if crew is None:
             if isinstance(settings, Parallel):
-                from greenroom.system.dispatchers.parallel import Pool
+                from greenroom.system.dispatchers.parallel import ThreadPool
 
-                crew = Pool(name, self._system, settings.threads)
+                crew = ThreadPool(name, self._system, settings.threads)
             elif isinstance(settings, Process):
-                from greenroom.system.dispatchers.processes.pool.pool import Workers
+                from greenroom.system.dispatchers.processes.pool.pool import WorkerPool
 
-                crew = Workers(name, self._home, settings.workers, settings.frame_limit)
+                crew = WorkerPool(name, self._home, settings.workers, settings.frame_limit)
             else:
                 from greenroom.system.dispatchers.pinned import PinnedThreads
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from greenroom.errors import ConfigError
-from greenroom.frozen import Record
+from greenroom.frozen import Frozen
 
 __all__ = ["BUILT_IN", "Concurrent", "DispatcherSettings", "Parallel", "Pinned", "Process", "settings_of"]
 
@@ -25,7 +25,7 @@ _FRAME_LIMIT = 1 << 28
 _LEAST_LIMIT = 1 << 16
 
 
-class DispatcherSettings(Record):
+class DispatcherSettings(Frozen):
     """What a dispatcher is: one of the classes below, for `SystemConfig.dispatchers` and `system.dispatchers`."""
 
     __slots__ = ()

@@ -8,6 +8,7 @@ from types import EllipsisType, new_class
 from typing import Any, NamedTuple, TypeVar
 
 from greenroom.actor.api.actor import Actor
+from greenroom.actor.life.spec import class_info_of
 from greenroom.actor.messaging.ask import require_timeout
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import (
@@ -21,7 +22,6 @@ from greenroom.actor.messaging.signals import (
     Signal,
     Terminated,
 )
-from greenroom.actor.life.spec import blueprint_of
 from greenroom.actor.records.states import State
 from greenroom.errors import BadArgument, NotAnActor, in_words
 from greenroom.exits import ExitKind, ExitReason
@@ -227,7 +227,7 @@ class HookLog:
 
     def _derive(self, actor_class: type[Any]) -> type[Any]:
         # What is wrong with the class itself is told of the class itself.
-        blueprint = blueprint_of(actor_class)
+        blueprint = class_info_of(actor_class)
         own = set(blueprint.hooks) | (set(_OTHER_HOOKS) if blueprint.keeps_state else set())
         own.discard("on_signal")
 

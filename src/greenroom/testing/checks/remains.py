@@ -22,7 +22,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from greenroom._core.simulation.director import director_here
-from greenroom.actor import registry
+from greenroom.actor.records import systems as registry
 from greenroom.system.shutdown import Phase
 from greenroom.system.watchdog import WATCHDOG
 

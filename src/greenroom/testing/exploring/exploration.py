@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, TextIO
 
 from greenroom.errors import ConfigError, SimulationEndless, in_words
-from greenroom.frozen import Record
+from greenroom.frozen import Frozen
 from greenroom.system.config import SystemConfig
 from greenroom.testing.exploring.crew import Crew, NotRepeated, RunHung, WorkerLost
 from greenroom.testing.exploring.quiet import quiet
@@ -60,7 +60,7 @@ class Failure:
         return "\n".join([*lines, trace.tail(_SHOWN), *(drawing if len(trace) else ())])
 
 
-class Report(Record):
+class Report(Frozen):
     """What `explore` found: `failure` is None if every run ended well."""
 
     __slots__ = ("runs", "seconds", "failure", "call")  # noqa: RUF023 - in the order of the arguments

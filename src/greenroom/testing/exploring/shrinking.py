@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from greenroom.frozen import Record
+from greenroom.frozen import Frozen
 from greenroom.testing.exploring.examining import Choices, Examiner, ExaminerApart
 from greenroom.testing.exploring.forks import may_fork
 from greenroom.testing.exploring.status import StatusLine
@@ -24,7 +24,7 @@ __all__ = ["Shrunk", "shrink"]
 _KEEP = 100_000
 
 
-class Shrunk(Record):
+class Shrunk(Frozen):
     """The simplest run found: `Simulation(seed, schedule=script, faults=faults)` fails as `error` says."""
 
     __slots__ = ("seed", "script", "faults", "error", "trace", "runs", "actors")  # noqa: RUF023 - in the order of the arguments

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from greenroom.actor.records.record import Body
 from greenroom.actor.api.context import Context
+from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import State
 from greenroom.errors import BadArgument
 from greenroom.exits import ExitReason
@@ -72,8 +72,8 @@ class Findings(Generic[A]):
     @property
     def ended(self) -> ExitReason | None:
         """How it ended, if it has."""
-        body: Any = self.ref._cell.body
-        return None if isinstance(body, Body) else body.reason
+        record: Any = self.ref._cell.record
+        return None if isinstance(record, ActorRecord) else record.reason
 
     @property
     def is_suspended(self) -> bool:
@@ -94,14 +94,14 @@ class Findings(Generic[A]):
     @property
     def receive_timeout(self) -> float | None:
         """What it has given to `set_receive_timeout`."""
-        quiet = self._more("quiet")
+        quiet = self._more("receive_timer")
         return None if quiet is None else float(quiet.seconds)
 
     @property
     def children(self) -> list[ActorRef[Any, Any]]:
         """Its children that are alive, eldest first."""
-        body: Any = self.ref._cell.body
-        return body.children if isinstance(body, Context) else []
+        record: Any = self.ref._cell.record
+        return record.children if isinstance(record, Context) else []
 
     @property
     def timers(self) -> list[TimerStarted]:
@@ -117,14 +117,14 @@ class Findings(Generic[A]):
     @property
     def monitored(self) -> list[ActorRef[Any, Any]]:
         """Whom it monitors, once for each monitor."""
-        bonds = self._more("bonds")
-        return [] if bonds is None else [mref.ref for mref, notice in bonds.monitors.items() if notice is None]
+        monitors = self._more("monitors")
+        return [] if monitors is None else [mref.ref for mref, notice in monitors.own.items() if notice is None]
 
     @property
     def linked(self) -> list[ActorRef[Any, Any]]:
         """Whom it is linked to."""
-        bonds = self._more("bonds")
-        return [] if bonds is None else [cell.shown() for cell, notice in bonds.links.items() if notice is None]
+        links = self._more("links")
+        return [] if links is None else [cell.shown() for cell, notice in links.peers.items() if notice is None]
 
     @property
     def now(self) -> float:
@@ -179,5 +179,5 @@ class Findings(Generic[A]):
 
     def _more(self, name: str) -> Any:
         """One of the things that few actors have."""
-        body: Any = self.ref._cell.body
-        return getattr(body.more, name) if isinstance(body, Body) and body.more is not None else None
+        record: Any = self.ref._cell.record
+        return getattr(record.extras, name) if isinstance(record, ActorRecord) and record.extras is not None else None

@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from greenroom._core.simulation.prng import Dice
 from greenroom._core.simulation.director import Director
+from greenroom._core.simulation.prng import SplitMix
 from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.actor.messaging.ask import Question
-from greenroom.actor.records.record import Body
 from greenroom.actor.messaging.ref import ActorRef
-from greenroom.actor.records.states import State
 from greenroom.actor.messaging.timers import cell_of
+from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.records.states import State
 from greenroom.clock import MonotonicClock
 from greenroom.errors import (
     BadArgument,
@@ -126,7 +126,7 @@ class ActorHarness(Findings[A]):
             raise BadArgument("a harness is given the actor first, as `spawn` is; or nothing, and `start` is")
         recorder = Recorder(self.settle)
         self._steps = Steps()
-        self._director = Director(self._steps, VirtualClock(), Dice(seed).draw(), _KEPT, _VISITS)
+        self._director = Director(self._steps, VirtualClock(), SplitMix(seed).draw(), _KEPT, _VISITS)
         self._director.faults = recorder
         super().__init__(recorder, Session(Stage(self._director, seed), config))
         self._is_open = True
@@ -191,7 +191,7 @@ class ActorHarness(Findings[A]):
             recorder.expects_subject = False
         self._ref = ref
         self._steps.subject = ref._cell
-        recorder.adopt(ref._cell.body)
+        recorder.adopt(ref._cell.record)
         self.settle()
         if recorder.unseen and State.RUNNING not in ref.history:
             failed = recorder.unseen[0]
@@ -274,10 +274,10 @@ class ActorHarness(Findings[A]):
             raise BadArgument(f"{ref} is the actor under test: use `stop`, `kill` or `fail`")
         if cause is not None and not isinstance(cause, BaseException):
             raise BadArgument(f"an actor ends because of an exception, or of nothing, not of {cause!r}")
-        body: Any = cell.body
-        if isinstance(body, Body):
+        record: Any = cell.record
+        if isinstance(record, ActorRecord):
             if cause is not None:
-                body.extra().ending = ExitReason.of(cause)
+                record.ensure_extras().ending = ExitReason.of(cause)
             cell.loop.host.order_stop(cell)
         self.settle()
 

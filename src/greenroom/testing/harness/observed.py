@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.messaging.ask import Question
 from greenroom.actor.api.context import Context
+from greenroom.actor.messaging.ask import Question
 from greenroom.actor.messaging.timers import KeyedTimers
 from greenroom.testing.effects import (
     Demonitored,
@@ -31,7 +31,7 @@ __all__ = ["Inert", "ObservedContext"]
 class Inert(Actor[Any, Any]):
     """Stands in for another actor. It does nothing, and what it is asked stays open for the test to answer."""
 
-    __greenroom_stays_at_home__ = True
+    __greenroom_stays_on_loop__ = True
 
     def pre_start(self) -> None:
         """Not even the end of the actor under test means anything to it."""
@@ -39,8 +39,8 @@ class Inert(Actor[Any, Any]):
 
     def receive(self, message: Any) -> None:
         """Any message, or the notice of an exit."""
-        slip = self.ctx._slip()
-        if isinstance(slip, Question) and not slip.replied:
+        receipt = self.ctx._receipt()
+        if isinstance(receipt, Question) and not receipt.replied:
             self.ctx.defer_reply()
 
 
@@ -69,7 +69,7 @@ class ObservedContext(Context):
 
     def unwatch(self, ref: ActorRef[Any, Any]) -> None:
         """As every context does."""
-        was_watched = self.more is not None and ref._cell in self.more.watching
+        was_watched = self.extras is not None and ref._cell in self.extras.watching
         super().unwatch(ref)
         if was_watched:
             self._recorder().note(Unwatched(ref))
@@ -94,7 +94,7 @@ class ObservedContext(Context):
 
     def unlink(self, ref: ActorRef[Any, Any]) -> None:
         """As every context does."""
-        was_linked = self.more is not None and self.more.bonds is not None and ref._cell in self.more.bonds.links
+        was_linked = self.extras is not None and self.extras.links is not None and ref._cell in self.extras.links.peers
         super().unlink(ref)
         if was_linked:
             self._recorder().note(Unlinked(ref))
@@ -116,7 +116,7 @@ class ObservedContext(Context):
     @property
     def timers(self) -> KeyedTimers:
         """Timers by key."""
-        more = self.extra()
+        more = self.ensure_extras()
         if more.keyed is None:
             more.keyed = _ObservedTimers(self)
         keyed: KeyedTimers = more.keyed

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom._core.flags import HELD, ORDERS, RESUME
 from greenroom._core.mailbox.cell import Cell
+from greenroom._core.receipt import Receipt
 from greenroom._core.simulation.director import director_here
 from greenroom._core.simulation.schedules import Schedule
-from greenroom._core.receipt import Slip
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.messaging.ask import Question
-from greenroom.actor.records.record import Body
 from greenroom.actor.life.hooks import actor_of
 from greenroom.actor.life.spec import spec_of
-from greenroom.actor.records.restartstate import Failure, standing_of
+from greenroom.actor.messaging.ask import Question
+from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.records.restartstate import Failure, restart_state_of
 from greenroom.actor.records.states import State
 from greenroom.policy.directives import Directive
 from greenroom.testing.effects import Effect, Failed, Sent, Spawned, Stopped, TimerStarted
@@ -51,7 +51,7 @@ class Recorder:
         self.loop: Any = None
         self.expects_subject = False
         self.subject: Cell | None = None
-        self._body: Body | None = None
+        self._body: ActorRecord | None = None
         self._life: _Life | None = None
         # The last instance there was.
         self.actor: Actor[Any, Any] | None = None
@@ -115,11 +115,11 @@ class Recorder:
 
     def _cast(self, cell: Cell, spawned: Spawned | None) -> None:
         """The spawn is complete: have the new actor be nobody in particular."""
-        body: Any = cell.body
-        if isinstance(body, Body):
+        record: Any = cell.record
+        if isinstance(record, ActorRecord):
             if spawned is not None:
-                spawned.complete(body)
-            body.spec = spec_of(Inert, (), {})
+                spawned.complete(record)
+            record.spec = spec_of(Inert, (), {})
             cell.idle = True
             cell.make_runnable()
         elif spawned in self.effects:  # there was no room for it
@@ -140,12 +140,12 @@ class Recorder:
         """Whether it is its own code that does: in a handler, or outside any tick; but not its timers and pipes."""
         if cell.loop.visits.hand is cell:
             return True
-        more: Any = None if self._body is None else self._body.more
+        more: Any = None if self._body is None else self._body.extras
         return not cell.loop.ticking and (more is None or asyncio.current_task() not in more.pipes)
 
     def _note_sent(self, cell: Cell, message: object, sender: Any, lane: Any) -> None:
         question = sender if isinstance(sender, Question) else None
-        known: Any = sender.shown_sender() if isinstance(sender, Slip) else sender
+        known: Any = sender.shown_sender() if isinstance(sender, Receipt) else sender
         to: Any = cell.shown()
         sent = Sent(to, message, lane, known, question, self._settle)
         self.note(sent)
@@ -177,7 +177,7 @@ class Recorder:
     def close(self) -> None:
         """The simulation is over: let go of the runtime, and be let go of."""
         if self._life is not None:
-            # What is left of an ended actor keeps it, and is not followed by the garbage collector (`Obituary`).
+            # What is left of an ended actor keeps it, and is not followed by the garbage collector (`Tombstone`).
             self._life.enters = None
         self.subject = self._body = self._life = None
 
@@ -201,18 +201,23 @@ class Recorder:
 
     # -- the life of the actor under test
 
-    def adopt(self, body: Any) -> None:
+    def adopt(self, record: Any) -> None:
         """Write down what becomes of the actor under test, of which nothing has run yet."""
-        body.__class__ = ObservedContext
-        self._body = body
-        self._life = body.extra().history = _Life(self._enters)
+        record.__class__ = ObservedContext
+        self._body = record
+        self._life = record.ensure_extras().history = _Life(self._enters)
 
     def begin(self) -> None:
         """The actors have their turn: who has been told something by now was told by the test."""
         if self.subject is not None:
             for cell in self.subject.loop.table:
-                body = cell.body
-                if cell is not self.subject and isinstance(body, Body) and body.state > 0 and cell.waiting_orders():
+                record = cell.record
+                if (
+                    cell is not self.subject
+                    and isinstance(record, ActorRecord)
+                    and record.state > 0
+                    and cell.waiting_orders()
+                ):
                     self._told_by_test.add(cell.id)
         self.is_running = True
 
@@ -223,25 +228,25 @@ class Recorder:
 
     def _enters(self, state: State) -> None:
         """It is in another state: a moment to see who it is, how it has failed, or what was decided about that."""
-        body: Any = self._body
-        actor = actor_of(body)
+        record: Any = self._body
+        actor = actor_of(record)
         if isinstance(actor, Actor):
             self.actor = actor
         if state is State.FAILED:
-            failure = standing_of(body).failure
+            failure = restart_state_of(record).failure
             # One that is restarted while it starts goes through this state too, and has not failed.
             if failure is not None and failure is not self._last_failure:
                 self._last_failure = failure
                 self._fails(failure)
         elif self._undecided is not None:
-            standing = standing_of(body)
+            standing = restart_state_of(record)
             # Who was resumed with its parent had escalated.
             escalated = standing.escalated or (standing.spared and state is State.RUNNING)
             self._undecided.decision = Directive.ESCALATE if escalated else _DECISIONS.get(state, Directive.STOP)
             self._undecided = None
 
     def _fails(self, failure: Failure) -> None:
-        failed = self._undecided = Failed(failure.cause, failure.doing)
+        failed = self._undecided = Failed(failure.cause, failure.activity)
         if not _take(failure.cause, self._wanted, self._wanted):
             self.unseen.append(failed)
         self.note(failed)
@@ -321,7 +326,7 @@ class Steps(Schedule):
         cell = self.subject
         if not self.single or cell is None or cell.loop.visits.hand is not cell:
             return _BUDGET
-        if cell.alert & (ORDERS | RESUME | HELD) == 0:
+        if cell.flags & (ORDERS | RESUME | HELD) == 0:
             if self.took_one:
                 cell.hold()
                 self.held = True

@@ -121,14 +121,14 @@ class Inbox:
 class Ear(Actor[Any, Any]):
     """The actor of a probe: hands everything on to its inbox. What it is asked stays open, for the test to answer."""
 
-    __greenroom_stays_at_home__ = True
+    __greenroom_stays_on_loop__ = True
 
     def __init__(self, inbox: Inbox) -> None:
         self.inbox = inbox
 
     def receive(self, message: Any) -> None:
         """Any message."""
-        asked = isinstance(self.ctx._slip(), Question)
+        asked = isinstance(self.ctx._receipt(), Question)
         self.inbox.put(Heard(message, self.ctx.sender, self.ctx.defer_reply() if asked else None))
 
     def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:

@@ -9,10 +9,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from greenroom.actor.messaging.ask import require_timeout
-from greenroom.actor.records.record import Body
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import Terminated
 from greenroom.actor.messaging.waiting import on_loop
+from greenroom.actor.records.record import ActorRecord
 from greenroom.clock import ManualClock
 from greenroom.errors import AlreadyReplied, BadArgument, SettleTimeout
 from greenroom.lanes import Lane
@@ -89,11 +89,11 @@ class TestProbe:
         on_loop(self.ref._cell, self._await_end)
 
     def _await_end(self) -> None:
-        body: Any = self.ref._cell.body
-        if isinstance(body, Body):
-            body.extra().waiters.append(EndOfEar(self._inbox))
+        record: Any = self.ref._cell.record
+        if isinstance(record, ActorRecord):
+            record.ensure_extras().waiters.append(EndOfEar(self._inbox))
         else:
-            self._inbox.end(body.reason)
+            self._inbox.end(record.reason)
 
     def __repr__(self) -> str:
         return f"<TestProbe {self.ref}, {len(self.messages)} unread>"
@@ -267,10 +267,10 @@ class TestProbe:
         """Watch `ref`; its end comes as a `Terminated`."""
 
         def begin() -> None:
-            body: Any = self.ref._cell.body
-            if not isinstance(body, Body):
-                raise AssertionError(f"{self.ref} has ended ({body.reason}), and cannot watch {ref}")
-            context: Any = body
+            record: Any = self.ref._cell.record
+            if not isinstance(record, ActorRecord):
+                raise AssertionError(f"{self.ref} has ended ({record.reason}), and cannot watch {ref}")
+            context: Any = record
             context.watch(ref)
 
         self.system.call("watch()", begin)

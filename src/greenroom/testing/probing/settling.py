@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.messaging.ask import Question
-from greenroom.actor.records.record import Body
+from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import SettleTimeout
 from greenroom.system.shutdown import Phase
 from greenroom.testing.probing.inbox import Ear
@@ -65,9 +65,9 @@ def _waits_for_test(system: ActorSystem) -> bool:
 
 def _open_questions(cell: Cell) -> list[Any]:
     """What the test has not answered yet, if this is a probe's actor."""
-    body: Any = cell.body
-    if isinstance(cell.subject, Ear) and isinstance(body, Body) and body.more is not None:
-        return list(body.more.deferred)
+    record: Any = cell.record
+    if isinstance(cell.subject, Ear) and isinstance(record, ActorRecord) and record.extras is not None:
+        return list(record.extras.deferred)
     return []
 
 

@@ -15,13 +15,13 @@ from zlib import crc32
 
 from greenroom._core.flags import ROOM
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.simulation.prng import Dice
+from greenroom._core.receipt import Receipt
 from greenroom._core.simulation.director import Director
 from greenroom._core.simulation.events import INJECTED
-from greenroom._core.receipt import Slip
+from greenroom._core.simulation.prng import SplitMix
 from greenroom._core.timing.timers import Alarm
-from greenroom.actor.records.record import Body
 from greenroom.actor.messaging.signals import ReceiveTimeout
+from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import InjectedFault
 from greenroom.lanes import Overflow
 from greenroom.testing.faults import Crash, Delay, Fault, Fill, Shutdown, Slow, Stop, drawn_number, drawn_seconds
@@ -35,7 +35,7 @@ _NOTICE = object()
 class Injector:
     """What stands between actors and their messages, when faults were asked for."""
 
-    def __init__(self, faults: tuple[Fault, ...], dice: Dice, director: Director) -> None:
+    def __init__(self, faults: tuple[Fault, ...], dice: SplitMix, director: Director) -> None:
         self._director = director
         # Each with its own stream, whether or not it draws from it.
         seeds = [dice.draw() for _ in faults]
@@ -146,11 +146,11 @@ class Injector:
             # By its name: who comes first depends on the schedule, and a failure is looked for at simpler ones.
             number = crc32(cell.name().encode())
             for fault in self._crashes:
-                dice = Dice((fault.seed or 0) + number)
+                dice = SplitMix((fault.seed or 0) + number)
                 if _fits(fault.who, cell) and dice.fraction() < fault.chance:
                     patient.crashes.append((drawn_number(fault.at, dice), fault))
             for filling in self._fills:
-                dice = Dice((filling.seed or 0) + number)
+                dice = SplitMix((filling.seed or 0) + number)
                 if _fits(filling.who, cell) and dice.fraction() < filling.chance:
                     patient.fills.append((drawn_number(filling.at, dice), drawn_seconds(filling.lasting, dice)))
         return patient
@@ -285,7 +285,7 @@ class _Arrival(Alarm):
                 door.let_in_promised(cell, self._message, self._sender, self._lane)
             finally:
                 cell.loop.inbound.redeem(cell, self._lane)
-                if cell.alert & ROOM:
+                if cell.flags & ROOM:
                     door.fill_up(cell)
         else:
             door.decide(cell, self._message, self._sender, self._lane)
@@ -293,7 +293,7 @@ class _Arrival(Alarm):
     def end(self) -> None:
         """The loop has stopped, and with it the actor: a dead letter."""
         super().end()
-        self.ring(self.cell.loop.door)
+        self.ring(self.cell.loop.admission)
 
 
 class _Emptied(Alarm):
@@ -309,7 +309,7 @@ class _Emptied(Alarm):
     def ring(self, door: Any) -> None:
         """Give the room back, and let those in who wait for it."""
         self._cell.reserved = max(0, self._cell.reserved - self._room)
-        if self._cell.alert & ROOM:
+        if self._cell.flags & ROOM:
             door.fill_up(self._cell)
 
 
@@ -320,33 +320,33 @@ def _start(cell: Cell, alarm: Alarm) -> None:
         loop.runq.wake()
 
 
-def _dice_of(fault: Fault) -> Dice:
-    return Dice(fault.seed or 0)
+def _dice_of(fault: Fault) -> SplitMix:
+    return SplitMix(fault.seed or 0)
 
 
 def _fits(who: str | type, cell: Cell) -> bool:
     if isinstance(who, type):
-        return isinstance(cell.subject, who) or _will_be(who, cell.body)
+        return isinstance(cell.subject, who) or _will_be(who, cell.record)
     ref = cell.ref
     if ref is None:
         return False
     return who == "*" or fnmatchcase(ref.name, who) or fnmatchcase(ref.path, who)
 
 
-def _will_be(who: type, body: Any) -> bool:
+def _will_be(who: type, record: Any) -> bool:
     """Whether an actor that has not started yet, or starts again, is one of `who`."""
-    factory = body.spec.factory if isinstance(body, Body) else None
+    factory = record.spec.factory if isinstance(record, ActorRecord) else None
     return isinstance(factory, type) and issubclass(factory, who)
 
 
 def _sender_name(sender: Any) -> str:
-    shown = sender.shown_sender() if isinstance(sender, Slip) else sender
+    shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
     return OUTSIDE if shown is None else str(shown)
 
 
 def _fits_name(who: str | type, path: str, sender: Any) -> bool:
     if isinstance(who, type):
-        shown: Any = sender.shown_sender() if isinstance(sender, Slip) else sender
+        shown: Any = sender.shown_sender() if isinstance(sender, Receipt) else sender
         return shown is not None and _fits(who, shown._cell)
     return who == "*" or fnmatchcase(path, who) or fnmatchcase(path.rpartition("/")[2], who)
 

@@ -33,10 +33,10 @@ from functools import partial
 from time import monotonic, sleep  # by name: the module's own are replaced
 from typing import Any, ClassVar
 
-from greenroom._core.simulation.prng import Dice
 from greenroom._core.simulation.director import Director, directing
+from greenroom._core.simulation.prng import SplitMix
 from greenroom._core.timing.virtualclock import VirtualClock
-from greenroom.actor import registry
+from greenroom.actor.records.systems import systems
 from greenroom.errors import SimulationRefused, WaitsForItself, WrongThread
 
 __all__ = ["Patches"]
@@ -127,7 +127,7 @@ class Patches:
 
     def __init__(self, director: Director, seed: int) -> None:
         self._director = director
-        self._dice = Dice(seed).fork()
+        self._dice = SplitMix(seed).fork()
         self._thread = get_ident()
         self._kept: list[tuple[Any, str, Any]] = []
         # The state of `random` outside, and inside as it was left.
@@ -169,7 +169,7 @@ class Patches:
     def _begin(self) -> None:
         # A test of pytest-asyncio's may run a simulation: its loop steps aside, and is held up meanwhile.
         self._running = asyncio._get_running_loop()
-        self._aside = [system._loop for system in registry.systems() if _is_held_up(system._loop)]
+        self._aside = [system._loop for system in systems() if _is_held_up(system._loop)]
         for loop in self._aside:
             loop.step_aside()
         self._chance = random.getstate()

@@ -11,8 +11,8 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
-from greenroom._core.simulation.prng import Dice
 from greenroom._core.simulation.director import Director
+from greenroom._core.simulation.prng import SplitMix
 from greenroom._core.simulation.schedules import Fifo, Pct, Schedule, Scripted, Shuffled
 from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.errors import BadArgument, ConfigError
@@ -132,7 +132,7 @@ class Simulation:
 
     def _direct(self) -> Director:
         """A new director, before whom nothing has happened yet."""
-        dice = Dice(self.seed)
+        dice = SplitMix(self.seed)
         schedule = _schedule_of(self.schedule, dice.draw())
         director = Director(schedule, VirtualClock(), dice.draw(), self.keep, self.max_steps)
         director.fatal = self.fatal

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from greenroom._core import happenings
+from greenroom._core.simulation import events as event_kinds
 from greenroom.exits import ExitReason
-from greenroom.frozen import Record
+from greenroom.frozen import Frozen
 
 __all__ = ["KINDS", "OUTSIDE", "Event", "printable", "shown"]
 
@@ -17,11 +17,11 @@ _LONGEST = 80
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 KINDS = {
-    number: name.lower() for name, number in vars(happenings).items() if isinstance(number, int) and name != "ENTRIES"
+    number: name.lower() for name, number in vars(event_kinds).items() if isinstance(number, int) and name != "ENTRIES"
 }
 
 
-class Event(Record):
+class Event(Frozen):
     """Something that happened at a step of a simulation.
 
     `kind` says what: `told`, `asked`, `ticked` (a timer sent), `taken` (the message is handled), `answered`,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from greenroom.system.dispatchers.processes import window
+from greenroom.system.dispatchers.processes.pool import window
 from greenroom.system.dispatchers.processes.pool.window import Window
 
 

@@ -6,28 +6,24 @@ from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Generator
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.handoff.handoff import Work
-from greenroom.actor.api.behaviors import Behaviors
-from greenroom.actor.records.record import Body
+from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.api.context import Context
-from greenroom.actor.offload.executor import Place
-from greenroom.actor.life.spec import Settings
+from greenroom.actor.offload.executor import Executor
+from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.actor.records.states import State
 from greenroom.errors import WorkerLost
 from greenroom.exits import NORMAL
-from greenroom.system.dispatchers.processes.pool.messages import Flight, RemoteCall
+from greenroom.system.dispatchers.processes.pool.messages import RemoteCall, RemoteMessages
+from greenroom.system.dispatchers.processes.pool.ports import PoolPort, WorkerPort
 from greenroom.system.dispatchers.processes.pool.window import Window
 from greenroom.wire.codec import registered_names, require_sendable, unpacked
 from greenroom.wire.failures import Failure
 
-if TYPE_CHECKING:
-    from greenroom.system.dispatchers.processes.pool.worker import Worker
-    from greenroom.system.dispatchers.processes.pool.pool import Workers
-
-__all__ = ["ProcessPlace"]
+__all__ = ["ProcessExecutor"]
 
 _numbers = count(1)
 _RUNNING = State.RUNNING.code
@@ -36,19 +32,19 @@ _PROMPT = 0.5
 """Seconds in which a worker whose thread is free does what it is told."""
 
 
-class ProcessPlace(Place):
+class ProcessExecutor(Executor):
     """Where one actor is a guest. Belongs to the loop's own thread."""
 
     has_asyncio = True
-    is_apart = True
+    is_remote = True
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: PoolPort) -> None:
         super().__init__(workers.dispatcher)
         self._workers = workers
         self.number = next(_numbers)
         # Whose place it is, and the process it is a guest of: None before its start, and when that is gone.
         self.cell: Any = None
-        self.worker: Worker | None = None
+        self.worker: WorkerPort | None = None
         # Invariant: numbers have been given to messages that were sent up to this one, and not come back
         self.numbers = 0
         # How many times the guest has sent something back, as far as is known here.
@@ -62,7 +58,7 @@ class ProcessPlace(Place):
         # What is done for the guest that takes a while.
         self.tasks: set[Any] = set()
         # What is under way: messages, or a call.
-        self._flight: Flight | None = None
+        self._in_flight: RemoteMessages | None = None
         self._call: RemoteCall | None = None
         # When the guest was told to break off what it does, if it has not said that it heard it.
         self._cancelled_at: float | None = None
@@ -79,14 +75,14 @@ class ProcessPlace(Place):
 
     # -- its life
 
-    def enter(self, cell: Cell, body: Body) -> Work:
+    def enter(self, cell: Cell, record: ActorRecord) -> Handoff:
         """Have the actor made, in a process that has room for one more."""
         self.cell = cell
         self._leave()
         self.epoch = 0
         self.worker = self._workers.worker_for(self)
-        spec = body.spec
-        settings: Settings = body.settings()
+        spec = record.spec
+        settings: Settings = record.settings()
         made = (spec.kind, spec.factory, spec.args, dict(spec.kwargs))
         call = self._new_call(cell)
         self._say(
@@ -97,7 +93,7 @@ class ProcessPlace(Place):
     def _new_call(self, cell: Cell) -> RemoteCall:
         call = self._call = RemoteCall(cell)
         call.on_cancel(self._cancel)
-        call.on_cut(self._abandon)
+        call.on_abandoned(self._abandon)
         return call
 
     def _say(self, head: tuple[Any, ...], value: object) -> None:
@@ -109,7 +105,7 @@ class ProcessPlace(Place):
             self._call = None
             call.has_raised(exc)
 
-    def _to_worker(self) -> Worker:
+    def _to_worker(self) -> WorkerPort:
         if self.worker is None:
             raise WorkerLost(f"{self.cell.shown()} is in no process at present")
         return self.worker
@@ -129,7 +125,7 @@ class ProcessPlace(Place):
             worker.see_off(self)
         self._is_seen_off(worker)
 
-    def _is_seen_off(self, worker: Worker | None) -> None:
+    def _is_seen_off(self, worker: WorkerPort | None) -> None:
         """The guest is no more: what it has asked, or started, means nothing any more."""
         self.timers.clear()
         self._cancelled_at = None
@@ -139,7 +135,7 @@ class ProcessPlace(Place):
         for task in list(self.tasks):
             task.cancel()
 
-    def _withdraw(self, number: int, question: Any, worker: Worker | None) -> None:
+    def _withdraw(self, number: int, question: Any, worker: WorkerPort | None) -> None:
         """Nobody waits for an answer to the guest any more."""
         question.cancel()
         if worker is not None:  # so that nothing is kept there for the sake of an answer
@@ -150,14 +146,14 @@ class ProcessPlace(Place):
         self.worker = None
         self._is_seen_off(None)
         questions, self.open = list(self.open.values()), {}
-        flight, self._flight = self._flight, None
+        in_flight, self._in_flight = self._in_flight, None
         call, self._call = self._call, None
-        if flight is not None and not flight.is_cut():
-            flight.lose(error)
+        if in_flight is not None and not in_flight.is_closed():
+            in_flight.lose(error)
         else:
-            if call is not None and not call.is_cut():
+            if call is not None and not call.is_closed():
                 call.has_raised(error.again())
-            if call is None or getattr(self.cell.body, "state", None) == _RUNNING:  # else it fails of that already
+            if call is None or getattr(self.cell.record, "state", None) == _RUNNING:  # else it fails of that already
                 self.cell.loop.host.request_failure(self.cell, error)
         for question in questions:
             question.refuse(error.again())
@@ -190,21 +186,21 @@ class ProcessPlace(Place):
 
     def carry(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
         """Have a message handled, and those behind it."""
-        return self._see_through(cell, Flight(cell, self, message, sender, lane))
+        return self._see_through(cell, RemoteMessages(cell, self, message, sender, lane))
 
-    async def _see_through(self, cell: Cell, flight: Flight) -> object:
+    async def _see_through(self, cell: Cell, in_flight: RemoteMessages) -> object:
         departed = False
         try:
-            departed = flight.depart()
+            departed = in_flight.depart()
         finally:
             if not departed:
-                flight.cut()
+                in_flight.abandon()
         if not departed:
-            return Behaviors.unhandled
-        self._flight = flight
-        flight.on_cancel(self._cancel)
-        flight.on_cut(self._abandon)
-        return await flight
+            return UNHANDLED
+        self._in_flight = in_flight
+        in_flight.on_cancel(self._cancel)
+        in_flight.on_abandoned(self._abandon)
+        return await in_flight
 
     def send_messages(self, number: int, lane: int, messages: list[Any], senders: Any) -> int:
         """Send messages; how many bytes those were."""
@@ -214,25 +210,25 @@ class ProcessPlace(Place):
 
     def progressed(self, news: Any) -> None:
         """The guest is further than it was."""
-        flight = self._flight
+        in_flight = self._in_flight
         self.epoch = news.epoch
-        if flight is None or flight.is_cut():
+        if in_flight is None or in_flight.is_closed():
             return
         if news.failure is not None:
             news = news._replace(failure=_restored(news.failure))
-        flight.progress(news)
-        if flight.is_cut():
-            self._flight = None
+        in_flight.progress(news)
+        if in_flight.is_closed():
+            self._in_flight = None
             self._cancelled_at = None
 
     def unreadable(self, number: int, count: int, epoch: int, error: Any) -> None:
         """The worker could not read a frame of messages."""
-        flight = self._flight
+        in_flight = self._in_flight
         self.epoch = epoch
-        if flight is not None and not flight.is_cut():
-            flight.unreadable(number, count, _restored(error))
-            if flight.is_cut():
-                self._flight = None
+        if in_flight is not None and not in_flight.is_closed():
+            in_flight.unreadable(number, count, _restored(error))
+            if in_flight.is_closed():
+                self._in_flight = None
 
     def answered(self, number: int, ok: bool, value: Any) -> None:
         """A question has been answered."""
@@ -247,11 +243,11 @@ class ProcessPlace(Place):
 
     def stash(self, message: object, sender: object, lane: int) -> None:
         """The guest has put a message aside."""
-        self.cell.body._get_stash().add(message, sender, lane)
+        self.cell.record._get_stash().add(message, sender, lane)
 
     def unstash(self) -> None:
         """The guest wants back what it has put aside."""
-        self.cell.body._get_stash().unstash_all()
+        self.cell.record._get_stash().unstash_all()
 
     # -- what the guest decides about itself
 
@@ -261,19 +257,19 @@ class ProcessPlace(Place):
 
     def supervise(self, ok: bool, supervision: Any) -> None:
         """The guest has become a behavior that says what becomes of it when it fails."""
-        body = self.cell.body
+        record = self.cell.record
         ok, supervision = _outcome(ok, supervision)
         if not ok:
             self.cell.loop.host.request_failure(self.cell, supervision)
-        elif isinstance(body, Body):
-            body.extra().by_behavior = Settings(supervision, body.settings().env)
+        elif isinstance(record, ActorRecord):
+            record.ensure_extras().settings_of_behavior = Settings(supervision, record.settings().env)
 
     def awaits(self, number: int) -> None:
         """The guest's handler, or hook, waits for the answer to this question, and for nothing else."""
         question = self.asking.get(number)
-        work = self._call if self._flight is None or self._flight.is_cut() else self._flight
-        if question is not None and work is not None:
-            question._is_waited_for_by(work)
+        handoff = self._call if self._in_flight is None or self._in_flight.is_closed() else self._in_flight
+        if question is not None and handoff is not None:
+            question._is_waited_for_by(handoff)
 
     def gives_up(self, number: int) -> None:
         """The guest waits for the answer no longer."""
@@ -300,7 +296,7 @@ class ProcessPlace(Place):
 
     def _abandon(self) -> None:
         """Nobody waits any more for what is under way. A worker that does not even hear that is of no use to others."""
-        self._flight = self._call = None
+        self._in_flight = self._call = None
         worker, self.worker = self.worker, None
         if worker is None:
             return

@@ -5,17 +5,17 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from greenroom.system.dispatchers.processes.pool.executor import ProcessPlace
+from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
 from greenroom.system.dispatchers.processes.pool.worker import Worker
 from greenroom.wire.codec import require_sendable
 
 if TYPE_CHECKING:
-    from greenroom.actor.life.spec import Spec
+    from greenroom.actor.life.spec import ActorSpec
 
-__all__ = ["Workers"]
+__all__ = ["WorkerPool"]
 
 
-class Workers:
+class WorkerPool:
     """The processes of one dispatcher. Belongs to the loop's own thread."""
 
     threads = 0
@@ -36,20 +36,20 @@ class Workers:
         """The processes that are there at present."""
         return [worker.pid for worker in self._workers if worker.pid is not None]
 
-    def place(self, spec: Spec) -> ProcessPlace:
+    def executor(self, spec: ActorSpec) -> ProcessExecutor:
         """A place for one more actor, if it can be made in another process."""
         require_sendable((spec.factory, spec.args, dict(spec.kwargs)), self.limit)
-        return ProcessPlace(self)
+        return ProcessExecutor(self)
 
-    def worker_for(self, place: ProcessPlace) -> Worker:
+    def worker_for(self, executor: ProcessExecutor) -> Worker:
         """The process with the fewest guests; a new one, if none is without, and there may be another."""
-        idlest = min(self._workers, key=lambda worker: len(worker.guests), default=None)
-        if idlest is None or (idlest.guests and len(self._workers) < self._most):
+        idlest = min(self._workers, key=lambda worker: len(worker.actors), default=None)
+        if idlest is None or (idlest.actors and len(self._workers) < self._most):
             self._made += 1
             idlest = Worker(self, self._made)
             idlest.start()
             self._workers.append(idlest)
-        idlest.guests[place.number] = place
+        idlest.actors[executor.number] = executor
         return idlest
 
     def lost(self, worker: Worker) -> None:

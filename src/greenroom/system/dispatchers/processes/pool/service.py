@@ -14,22 +14,21 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from greenroom.actor.api.context import Context
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.ask import Question
-from greenroom.actor.records.record import Body
-from greenroom.actor.api.context import Context
 from greenroom.actor.messaging.ref import ActorRef, wait_for_room
+from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.systems import resolve
 from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself, in_words
 from greenroom.lanes import Lane
+from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, WorkerPort
 from greenroom.system.dispatchers.processes.relay import Relay
 from greenroom.wire.codec import unpacked
 from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
     from greenroom._core.timing.timers import Timer
-    from greenroom.system.dispatchers.processes.pool.executor import ProcessPlace
-    from greenroom.system.dispatchers.processes.pool.worker import Worker
 
 __all__ = ["Service"]
 
@@ -42,7 +41,7 @@ _handles = count(1)
 class Service:
     """Serves the guests of one worker."""
 
-    def __init__(self, worker: Worker, system: Any) -> None:
+    def __init__(self, worker: WorkerPort, system: Any) -> None:
         self._worker = worker
         self._system = system
         self._loop = system._loop
@@ -88,16 +87,16 @@ class Service:
             return
         cell = target._cell
         if cell.loop is self._loop:
-            self._loop.door.deliver(cell, message, sender, Lane(lane))
+            self._loop.admission.deliver(cell, message, sender, Lane(lane))
             return
         try:
             cell.post(message, sender, Lane(lane))
-        except MailboxFull:  # which its own door has counted; there is nobody who could be told
+        except MailboxFull:  # which its own admission has counted; there is nobody who could be told
             self._loop.host.publish(message, sender, target, "mailbox full")
 
-    def _ask(self, number: int, guest: int, address: Any, packed: Any, whose: Any, lane: int, timeout: float) -> None:
-        place = self._worker.guests.get(guest)
-        if guest and place is None:
+    def _ask(self, number: int, actor: int, address: Any, packed: Any, whose: Any, lane: int, timeout: float) -> None:
+        executor = self._worker.actors.get(actor)
+        if actor and executor is None:
             return  # it has ended since, and nobody wants to know
         try:
             target, message = resolve(*address), unpacked(packed)
@@ -109,9 +108,9 @@ class Service:
         asker = sender._cell if isinstance(sender, Address) and sender._cell.loop is self._loop else None
         question = Question.__new__(Question)
         question.set_up(self._loop, cell, asker, timeout)
-        question.tell_future(Relay(partial(self._answered, number, place)), None)
-        if place is not None:
-            place.asking[number] = question
+        question.tell_future(Relay(partial(self._answered, number, executor)), None)
+        if executor is not None:
+            executor.asking[number] = question
         try:
             cell.post(message, question, Lane(lane))
         except Exception as exc:
@@ -119,28 +118,28 @@ class Service:
         if timeout >= 0.0:
             question.arm()
 
-    def _answered(self, number: int, place: ProcessPlace | None, ok: bool, value: Any) -> None:
-        if place is not None:
-            place.asking.pop(number, None)
+    def _answered(self, number: int, executor: ExecutorPort | None, ok: bool, value: Any) -> None:
+        if executor is not None:
+            executor.asking.pop(number, None)
         self._worker.answer(number, ok, value)
 
     # -- requests
 
-    def _request(self, number: int, guest: int, what: str, given: Any) -> None:
-        place = self._worker.guests.get(guest)
-        family, _, name = what.partition(".")
+    def _request(self, number: int, actor: int, what: str, given: Any) -> None:
+        executor = self._worker.actors.get(actor)
+        child_list, _, name = what.partition(".")
         try:
             args, kwargs = unpacked(given)
-            if family == "ref" and name in _SLOW:
-                self._begin(number, place, _SLOW[name](self, place, *args, **kwargs))
+            if child_list == "ref" and name in _SLOW:
+                self._begin(number, executor, _SLOW[name](self, executor, *args, **kwargs))
                 return
-            result = _FAMILIES[family](self, place, name, args, kwargs)
+            result = _FAMILIES[child_list](self, executor, name, args, kwargs)
         except Exception as exc:
             self._worker.answer(number, False, Failure.of(exc))
         else:
             self._worker.answer(number, True, result)
 
-    def _begin(self, number: int, place: ProcessPlace | None, coroutine: Any) -> None:
+    def _begin(self, number: int, executor: ExecutorPort | None, coroutine: Any) -> None:
         async def see_through() -> None:
             try:
                 result = await coroutine
@@ -150,55 +149,57 @@ class Service:
                 self._worker.answer(number, True, result)
 
         task = asyncio.get_running_loop().create_task(see_through())
-        for keeper in (self._tasks, set() if place is None else place.tasks):
-            keeper.add(task)
-            task.add_done_callback(keeper.discard)
+        for supervisor in (self._tasks, set() if executor is None else executor.tasks):
+            supervisor.add(task)
+            task.add_done_callback(supervisor.discard)
 
-    def _ctx(self, place: ProcessPlace | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _ctx(self, executor: ExecutorPort | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Something that the context of an actor does."""
-        body = None if place is None else place.cell.body
-        if place is None or not isinstance(body, Context):
+        record = None if executor is None else executor.cell.record
+        if executor is None or not isinstance(record, Context):
             raise ActorTerminated(self._system, "it is not a guest of its process any more")
         if name in ("children", "trap_exit"):
-            return getattr(body, name)
+            return getattr(record, name)
         if name == "set_trap_exit":
-            body.trap_exit = args[0]
+            record.trap_exit = args[0]
             return None
-        result = getattr(body, name)(*args, **kwargs)
-        return self._handle(place, result) if name in ("send_after", "send_every") else result
+        result = getattr(record, name)(*args, **kwargs)
+        return self._handle(executor, result) if name in ("send_after", "send_every") else result
 
-    def _timers(self, place: ProcessPlace | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _timers(self, executor: ExecutorPort | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Something that its keyed timers do."""
-        if place is None or not isinstance(place.cell.body, Context):
+        if executor is None or not isinstance(executor.cell.record, Context):
             raise ActorTerminated(self._system, "it is not a guest of its process any more")
         if name == "handle_cancel":
-            timer = place.timers.get(args[0])
+            timer = executor.timers.get(args[0])
             return timer is not None and timer.cancel()
         if name == "handle_active":
-            timer = place.timers.get(args[0])
+            timer = executor.timers.get(args[0])
             return timer is not None and timer.active
-        timers = place.cell.body.timers
+        timers = executor.cell.record.timers
         if name == "active":
             return timers.active
         result = getattr(timers, name)(*args, **kwargs)
-        return self._handle(place, result) if name == "start" else result
+        return self._handle(executor, result) if name == "start" else result
 
-    def _handle(self, place: ProcessPlace, timer: Timer) -> int:
+    def _handle(self, executor: ExecutorPort, timer: Timer) -> int:
         """What stands for a timer where the guest is."""
-        if len(place.timers) >= _MANY_TIMERS and len(place.timers) & (len(place.timers) - 1) == 0:
-            place.timers = {number: one for number, one in place.timers.items() if one.active}
+        if len(executor.timers) >= _MANY_TIMERS and len(executor.timers) & (len(executor.timers) - 1) == 0:
+            executor.timers = {number: one for number, one in executor.timers.items() if one.active}
         number = next(_handles)
-        place.timers[number] = timer
+        executor.timers[number] = timer
         return number
 
-    def _ref(self, place: ProcessPlace | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _ref(self, executor: ExecutorPort | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Something that a ref knows, or does."""
         ref, *rest = args
         _require_ref(ref)
         value = getattr(ref, name)
         return value(*rest, **kwargs) if callable(value) else value
 
-    def _in_system(self, place: ProcessPlace | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _in_system(
+        self, executor: ExecutorPort | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Something that the system does."""
         if name == "now":
             return self._loop.now()
@@ -209,24 +210,24 @@ class Service:
         return value(*args, **kwargs) if callable(value) else value
 
     async def _send(
-        self, place: ProcessPlace | None, ref: Any, message: object, sender: Any, lane: int, timeout: float | None
+        self, executor: ExecutorPort | None, ref: Any, message: object, sender: Any, lane: int, timeout: float | None
     ) -> None:
         cell = ref._cell
-        if cell.loop is self._loop and self._loop.door.has_room(cell, Lane(lane)):
+        if cell.loop is self._loop and self._loop.admission.has_room(cell, Lane(lane)):
             cell.post(message, sender, Lane(lane))
         else:
             await wait_for_room(cell, message, sender, Lane(lane), timeout)
 
-    async def _await_start(self, place: ProcessPlace | None, ref: Any) -> None:
-        _require_other(place, ref, "start")
+    async def _await_start(self, executor: ExecutorPort | None, ref: Any) -> None:
+        _require_other(executor, ref, "start")
         await ref.started()
 
-    async def _await_end(self, place: ProcessPlace | None, ref: Any) -> Any:
-        _require_other(place, ref, "end")
+    async def _await_end(self, executor: ExecutorPort | None, ref: Any) -> Any:
+        _require_other(executor, ref, "end")
         return await ref.terminated()
 
-    async def _inspect(self, place: ProcessPlace | None, ref: Any, *items: str) -> Any:
-        _require_other(place, ref, "inspect()")
+    async def _inspect(self, executor: ExecutorPort | None, ref: Any, *items: str) -> Any:
+        _require_other(executor, ref, "inspect()")
         return await ref.inspect(*items)
 
     # -- logs
@@ -256,8 +257,8 @@ def _require_ref(ref: object) -> None:
         raise BadArgument(f"{ref!r} is no ref")
 
 
-def _require_other(place: ProcessPlace | None, ref: Any, what: str) -> None:
-    if place is not None and ref._cell is place.cell and isinstance(ref._cell.body, Body):
+def _require_other(executor: ExecutorPort | None, ref: Any, what: str) -> None:
+    if executor is not None and ref._cell is executor.cell and isinstance(ref._cell.record, ActorRecord):
         raise WaitsForItself(f"{ref} awaits its own {what}, which cannot come before its handler has ended")
 
 

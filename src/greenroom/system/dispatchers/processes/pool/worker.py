@@ -20,20 +20,18 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from greenroom.clock import ManualClock
 from greenroom.errors import FrameTooLarge, WorkerLost, in_words
-from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER
-from greenroom.system.dispatchers.processes.pool.executor import ProcessPlace
+from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
+from greenroom.system.dispatchers.processes.pool.ports import PoolPort
 from greenroom.system.dispatchers.processes.pool.service import Service
+from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER
 from greenroom.wire.codec import Codec
 from greenroom.wire.failures import Failure
 from greenroom.wire.streams import Stream
 from greenroom.wire.transport import Connection, Side
-
-if TYPE_CHECKING:
-    from greenroom.system.dispatchers.processes.pool.pool import Workers
 
 __all__ = ["Worker"]
 
@@ -58,11 +56,11 @@ _PATIENCE = 0.25
 class Worker:
     """A process that runs the code of some actors. Belongs to the loop's own thread, but for what `thread` does."""
 
-    def __init__(self, workers: Workers, number: int) -> None:
+    def __init__(self, workers: PoolPort, number: int) -> None:
         self._workers = workers
         self._loop = workers.system._loop
         self.name = f"{workers.system.name} {workers.dispatcher} {number}"
-        self.guests: dict[int, ProcessPlace] = {}
+        self.actors: dict[int, ProcessExecutor] = {}
         self._codec = Codec()
         self._connection: Any = None
         # What was said before the connection was there.
@@ -172,10 +170,10 @@ class Worker:
         except Exception as exc:
             self.tell(("answer", number, False), [Failure.of(exc)])
 
-    def see_off(self, place: ProcessPlace) -> None:
+    def see_off(self, executor: ProcessExecutor) -> None:
         """An actor is its guest no longer."""
-        if self.guests.pop(place.number, None) is not None and not self._is_over:
-            self.tell(("leave", place.number))
+        if self.actors.pop(executor.number, None) is not None and not self._is_over:
+            self.tell(("leave", executor.number))
 
     # -- what it says
 
@@ -191,11 +189,11 @@ class Worker:
 
     def _hear(self, entry: tuple[Any, ...]) -> None:
         word, *rest = entry
-        if word in _ABOUT_GUESTS:
+        if word in _ABOUT_ACTORS:
             number, *what = rest
-            place = self.guests.get(number)
-            if place is not None:
-                _ABOUT_GUESTS[word](place, *what)
+            executor = self.actors.get(number)
+            if executor is not None:
+                _ABOUT_ACTORS[word](executor, *what)
         elif word == "hello":
             self._codec.peer_knows(rest[0])
         else:
@@ -246,13 +244,13 @@ class Worker:
             error = None  # so it reads when the other end dies with something unread
         lost = WorkerLost(self._describe(error))
         lost.__cause__ = self._cause or error
-        guests, self.guests = self.guests, {}
-        if guests:
-            names = [place.cell.name() for place in guests.values()]
+        actors, self.actors = self.actors, {}
+        if actors:
+            names = [executor.cell.name() for executor in actors.values()]
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
             _log.warning("%s; it ran %s%s", lost, ", ".join(names[:5]), more)
-        for place in guests.values():
-            place.lost(lost.again())
+        for executor in actors.values():
+            executor.lost(lost.again())
 
     def _describe(self, error: BaseException | None) -> str:
         name = f"the worker process {self.name!r}"
@@ -269,15 +267,15 @@ class Worker:
         return f"{name} {how}{when}"
 
 
-_ABOUT_GUESTS: dict[str, Callable[..., None]] = {
-    "progress": ProcessPlace.progressed,
-    "reply": ProcessPlace.answered,
-    "called": ProcessPlace.called,
-    "unreadable": ProcessPlace.unreadable,
-    "cancelled": ProcessPlace.heard,
-    "stop": ProcessPlace.stop_actor,
-    "unstash": ProcessPlace.unstash,
-    "supervise": ProcessPlace.supervise,
-    "awaits": ProcessPlace.awaits,
-    "gives up": ProcessPlace.gives_up,
+_ABOUT_ACTORS: dict[str, Callable[..., None]] = {
+    "progress": ProcessExecutor.progressed,
+    "reply": ProcessExecutor.answered,
+    "called": ProcessExecutor.called,
+    "unreadable": ProcessExecutor.unreadable,
+    "cancelled": ProcessExecutor.heard,
+    "stop": ProcessExecutor.stop_actor,
+    "unstash": ProcessExecutor.unstash,
+    "supervise": ProcessExecutor.supervise,
+    "awaits": ProcessExecutor.awaits,
+    "gives up": ProcessExecutor.gives_up,
 }

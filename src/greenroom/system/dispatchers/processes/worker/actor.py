@@ -11,12 +11,13 @@ from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
+from greenroom._core.behavior import BehaviorBase
 from greenroom._core.itemkinds import STASHED as PUT_ASIDE
-from greenroom._core.behavior import Verdict
+from greenroom.actor.api.becoming import CurrentBehavior, become_next, install_behavior, resolve_behavior
+from greenroom.actor.api.behavior import SAME, STOPPED, Behavior
+from greenroom.actor.life.spec import BEHAVIOR, HANDLER, ActorSpec
+from greenroom.actor.life.starting import install_actor
 from greenroom.actor.messaging.ask import Question
-from greenroom.actor.api.behaviors import Behavior, Behaviors
-from greenroom.actor.life.spec import BEHAVIOR, HANDLER, Spec
-from greenroom.actor.life.starting import Part, become_next, install, part_of, play
 from greenroom.errors import NotAnActor
 from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Progress
 from greenroom.system.dispatchers.processes.relay import Relay
@@ -24,12 +25,12 @@ from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
-    from greenroom.system.dispatchers.processes.worker.host import Guesthouse
+    from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 
-__all__ = ["Guest"]
+__all__ = ["HostedActor"]
 
 
-class Guest:
+class HostedActor:
     """An actor of another process, whose code runs here. Belongs to the loop's own thread."""
 
     __slots__ = (
@@ -39,7 +40,7 @@ class Guest:
         "_epoch",
         "_expected",
         "_failures",
-        "_house",
+        "_host",
         "_others",
         "_reported",
         "_supervision",
@@ -50,8 +51,8 @@ class Guest:
         "stashed",
     )
 
-    def __init__(self, house: Guesthouse, number: int, cell: Cell, base: int) -> None:
-        self._house = house
+    def __init__(self, host: WorkerHost, number: int, cell: Cell, base: int) -> None:
+        self._host = host
         self.number = number
         self.cell = cell
         # The number of its first message; of the next that is to come; and of the first that home thinks is not done.
@@ -89,7 +90,7 @@ class Guest:
         if not isinstance(senders, list):
             senders = [senders] * len(messages)
         else:
-            senders = [self._slip(number + at, one) for at, one in enumerate(senders)]
+            senders = [self._receipt(number + at, one) for at, one in enumerate(senders)]
         self._expected += len(messages)
         if lane == 1:
             self.cell.take_in(messages, senders)
@@ -97,9 +98,9 @@ class Guest:
             for message, sender in zip(messages, senders, strict=True):
                 self.cell.enqueue(lane, message, sender)
         self.cell.make_runnable()
-        self._house.active[self] = None
+        self._host.active[self] = None
 
-    def _slip(self, number: int, sender: Any) -> Any:
+    def _receipt(self, number: int, sender: Any) -> Any:
         if not isinstance(sender, Asked):
             return sender
         question = Question.__new__(Question)
@@ -120,18 +121,18 @@ class Guest:
         if done != self._reported or asides or failure is not None or returned is not None or waits:
             self._asides = [aside for aside in self._asides if aside[0] >= done]
             self._reported = done
-            news = Progress(done, asides, returned, self._epoch, waits, self._house.link.failure(failure))
-            self._house.link.post("progress", self.number, news)
+            news = Progress(done, asides, returned, self._epoch, waits, self._host.channel.failure(failure))
+            self._host.channel.post("progress", self.number, news)
         if unstashes:
             self._unstashes_later = False
-            self._house.link.post("unstash", self.number)
+            self._host.channel.post("unstash", self.number)
         if self._has_new_supervision():
-            self._house.link.post("supervise", self.number, *self._house.link.outcome(True, self._supervision))
+            self._host.channel.post("supervise", self.number, *self._host.channel.outcome(True, self._supervision))
 
     def _has_new_supervision(self) -> bool:
         """Whether it has become something that says itself what becomes of it when it fails."""
-        more = self.cell.body.more
-        own = None if more.by_behavior is None else more.by_behavior.supervision
+        extras = self.cell.record.extras
+        own = None if extras.settings_of_behavior is None else extras.settings_of_behavior.supervision
         if own is None or own is self._supervision:
             return False
         self._supervision = own
@@ -139,7 +140,7 @@ class Guest:
 
     def _has_put_aside(self) -> bool:
         """Whether the message in hand is one that has been put aside."""
-        task, visits = self.cell.task, self._house.loop.visits
+        task, visits = self.cell.task, self._host.loop.visits
         hand = visits if visits.hand is self.cell else task
         return hand is not None and hand.kind == PUT_ASIDE
 
@@ -152,14 +153,14 @@ class Guest:
                 self._awaited = task
                 task.add_done_callback(self._wake)
             return False
-        return self.cell.waiting() or self._house.loop.visits.hand is self.cell
+        return self.cell.waiting() or self._host.loop.visits.hand is self.cell
 
     def _wake(self, task: Any) -> None:
         """What was suspended has ended."""
         self._awaited = None
         if not self.is_gone:
-            self._house.active[self] = None
-            self._house.look_soon()
+            self._host.active[self] = None
+            self._host.look_soon()
 
     def hurry(self, number: int) -> None:
         """Something has come that goes before what was not begun, from this number on: that is home's again."""
@@ -175,7 +176,7 @@ class Guest:
 
     def _drop_all(self) -> None:
         while self.cell.waiting():
-            self.cell.loop.door.take_next(self.cell)
+            self.cell.loop.admission.take_next(self.cell)
 
     def return_the_rest(self, waits: bool = False, failure: BaseException | None = None) -> None:
         """What has not been begun is home's again."""
@@ -210,7 +211,7 @@ class Guest:
 
     def failed(self, cause: BaseException) -> None:
         """Its handler let `cause` out: home decides what becomes of it."""
-        sender = self._house.loop.visits.sender
+        sender = self._host.loop.visits.sender
         if isinstance(sender, Question):
             sender.replied = True  # what the asker hears depends on that decision too
         tally = self.cell.tally
@@ -225,26 +226,28 @@ class Guest:
     def cannot_read(self, number: int, count: int, error: BaseException) -> None:
         """Messages have come that cannot be unpickled: nothing that was sent after them is taken in either."""
         self._epoch += 1
-        self._house.link.post("unreadable", self.number, number, count, self._epoch, self._house.link.failure(error))
+        self._host.channel.post(
+            "unreadable", self.number, number, count, self._epoch, self._host.channel.failure(error)
+        )
 
     def stop(self) -> None:
         """It is to stop, after the message in hand."""
         self.return_the_rest(waits=True)
-        self._house.link.post("stop", self.number)
+        self._host.channel.post("stop", self.number)
 
     def _replied(self, number: int, ok: bool, value: Any) -> None:
         """A question has been answered."""
-        self._house.link.post("reply", self.number, number, *self._house.link.outcome(ok, value))
+        self._host.channel.post("reply", self.number, number, *self._host.channel.outcome(ok, value))
 
     # -- calls
 
-    def make(self, spec: Spec) -> tuple[Any, Any]:
+    def make(self, spec: ActorSpec) -> tuple[Any, Any]:
         """Make the actor: its class, if it has one, and its own supervision."""
-        body = self.cell.body
+        record = self.cell.record
         if spec.kind == HANDLER:
-            play(body, Part(spec.factory, body, None))
+            install_behavior(record, CurrentBehavior(spec.factory, record, None))
         elif spec.kind == BEHAVIOR:
-            play(body, part_of(body, spec.factory))
+            install_behavior(record, resolve_behavior(record, spec.factory))
         else:
             made = spec.factory(*spec.args, **spec.kwargs)
             if isawaitable(made):
@@ -252,10 +255,10 @@ class Guest:
                 raise NotAnActor(
                     f"{spec.label[0]}(...) is async: an actor is made at once; what takes time goes into `pre_start`"
                 )
-            install(body, made)
+            install_actor(record, made)
         supervision = self._supervision if self._has_new_supervision() else None
         is_class = spec.kind not in (HANDLER, BEHAVIOR)
-        return type(body.cell.subject) if is_class else None, supervision
+        return type(record.cell.subject) if is_class else None, supervision
 
     def hook(self, name: str) -> Callable[..., Any]:
         """What home calls by this name."""
@@ -263,54 +266,59 @@ class Guest:
             return self._handle
         if name == "signal":
             return self._signal
-        method: Callable[..., Any] = getattr(self._actor(), name)
+        method: Callable[..., Any] = getattr(self._instance(), name)
         return method
 
-    def _actor(self) -> Any:
-        more = self.cell.body.more
-        return more.behaviors[0].subject if more is not None and more.behaviors else self.cell.subject
+    def _instance(self) -> Any:
+        extras = self.cell.record.extras
+        return extras.behaviors[0].subject if extras is not None and extras.behaviors else self.cell.subject
 
     def _handle(self, message: object) -> Any:
         return self.cell.handler(self.cell.subject, message)
 
     def _signal(self, signal: object) -> Any:
-        more = self.cell.body.more
-        return None if more is None or more.on_signal is None else more.on_signal(self.cell.body, signal)
+        extras = self.cell.record.extras
+        return None if extras is None or extras.on_signal is None else extras.on_signal(self.cell.record, signal)
 
     def called(self, call: int, name: str, result: Any) -> None:
         """A call has returned."""
-        if isinstance(result, Verdict):
+        if isinstance(result, BehaviorBase):
             result = self._absorb(result)
         elif name not in _ANSWERS:
             result = None
-        self._house.link.post("called", self.number, call, *self._house.link.outcome(True, result))
+        self._host.channel.post("called", self.number, call, *self._host.channel.outcome(True, result))
 
     def _absorb(self, verdict: Any) -> Any:
         """Become what a hook has returned; what is left of it for home to do."""
-        if isinstance(verdict, Behavior) and verdict is not Behaviors.stopped and not verdict.unhandled:
-            if verdict is not Behaviors.same:
+        if isinstance(verdict, Behavior) and verdict is not STOPPED and not verdict.unhandled:
+            if verdict is not SAME:
                 become_next(self.cell, verdict)
-            return Behaviors.same
+            return SAME
         return verdict
 
     def call_failed(self, call: int, cause: BaseException) -> None:
         """A call has raised."""
-        self._house.link.post("called", self.number, call, *self._house.link.outcome(False, Failure.of(cause)))
+        self._host.channel.post("called", self.number, call, *self._host.channel.outcome(False, Failure.of(cause)))
 
 
 _ANSWERS = ("make", "snapshot", "inspect")
 """Calls whose result somebody wants, whatever it is."""
 
 
-class Doing:
+class CallOrder:
     """An order of the guest's cell: one call, and its report."""
 
-    __slots__ = ("_arguments", "_call", "_find", "_guest", "_name")
+    __slots__ = ("_actor", "_arguments", "_call", "_find", "_name")
 
     def __init__(
-        self, guest: Guest, call: int, name: str, find: Callable[[], Callable[..., Any]], arguments: tuple[Any, ...]
+        self,
+        actor: HostedActor,
+        call: int,
+        name: str,
+        find: Callable[[], Callable[..., Any]],
+        arguments: tuple[Any, ...],
     ) -> None:
-        self._guest = guest
+        self._actor = actor
         self._call = call
         self._name = name
         self._find = find
@@ -321,15 +329,15 @@ class Doing:
             result = self._find()(*self._arguments)
             if isawaitable(result):
                 return self._go_on(result)
-            self._guest.called(self._call, self._name, result)
+            self._actor.called(self._call, self._name, result)
         except BaseException as exc:
-            self._guest.call_failed(self._call, exc)
+            self._actor.call_failed(self._call, exc)
         return None
 
     async def _go_on(self, awaitable: Any) -> None:
         try:
-            self._guest.called(self._call, self._name, await awaitable)
+            self._actor.called(self._call, self._name, await awaitable)
         except GeneratorExit:
             raise
         except BaseException as exc:
-            self._guest.call_failed(self._call, exc)
+            self._actor.call_failed(self._call, exc)

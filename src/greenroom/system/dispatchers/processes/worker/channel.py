@@ -26,7 +26,7 @@ from greenroom.wire.failures import Failure
 from greenroom.wire.streams import Stream
 from greenroom.wire.transport import Connection, Side
 
-__all__ = ["Link"]
+__all__ = ["MainChannel"]
 
 _log = logging.getLogger("greenroom")
 
@@ -40,7 +40,7 @@ _PATIENCE = 30.0
 """Seconds that home has to answer."""
 
 
-class Link:
+class MainChannel:
     """The connection of a worker. Belongs to the loop's own thread, but for `request` and `post_from_outside`."""
 
     def __init__(self, loop: Any, aio: asyncio.AbstractEventLoop, limit: int) -> None:
@@ -198,14 +198,14 @@ class Link:
         self.post(word, number, *rest)
         return number
 
-    def request(self, guest: int, what: str, /, *args: Any, **kwargs: Any) -> Any:
+    def request(self, actor: int, what: str, /, *args: Any, **kwargs: Any) -> Any:
         """Have home do something, and wait for it. From any thread."""
         given = self.pack((args, kwargs))
         if get_ident() != self._loop.runq.thread:
-            waiting = asyncio.run_coroutine_threadsafe(self._wait_for(guest, what, given), self._aio)
+            waiting = asyncio.run_coroutine_threadsafe(self._wait_for(actor, what, given), self._aio)
             return waiting.result(_PATIENCE)
         outcome: list[tuple[bool, Any]] = []
-        self.ask(lambda ok, value: outcome.append((ok, value)), "request", guest, what, given)
+        self.ask(lambda ok, value: outcome.append((ok, value)), "request", actor, what, given)
         self.flush()
         if not self._pump(lambda: bool(outcome)):
             if self.over.is_set():
@@ -213,21 +213,21 @@ class Link:
             raise LoopBusy("home", f"{what} waited {_PATIENCE:g} s for an answer")
         return _settle(*outcome[0])
 
-    async def _wait_for(self, guest: int, what: str, given: Any) -> Any:
-        return await self._begin(guest, what, given)
+    async def _wait_for(self, actor: int, what: str, given: Any) -> Any:
+        return await self._begin(actor, what, given)
 
-    def begin(self, guest: int, what: str, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+    def begin(self, actor: int, what: str, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Have home do something that takes a while; to be awaited."""
-        return self._begin(guest, what, self.pack((args, kwargs)))
+        return self._begin(actor, what, self.pack((args, kwargs)))
 
-    def _begin(self, guest: int, what: str, given: Any) -> Coroutine[Any, Any, Any]:
+    def _begin(self, actor: int, what: str, given: Any) -> Coroutine[Any, Any, Any]:
         future: asyncio.Future[tuple[bool, Any]] = self._aio.create_future()
 
         def told(ok: bool, value: Any) -> None:
             if not future.done():
                 future.set_result((ok, value))
 
-        self.ask(told, "request", guest, what, given)
+        self.ask(told, "request", actor, what, given)
 
         async def wait() -> Any:
             return _settle(*(await future))

@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from greenroom._core.flags import GUARDED
+from greenroom._core.flags import INTERCEPTED
 from greenroom._core.mailbox.cell import Cell
+from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.host import Host
-from greenroom._core.receipt import Slip
+from greenroom.actor.api.becoming import become_next
+from greenroom.actor.api.behavior import SAME, STOPPED
+from greenroom.actor.life.spec import ActorSpec
 from greenroom.actor.messaging.address import Address, direct
 from greenroom.actor.messaging.ask import Question
-from greenroom.actor.api.behaviors import Behaviors
-from greenroom.actor.records.record import move_in
-from greenroom.actor.life.spec import Settings, Spec
-from greenroom.actor.life.starting import become_next
+from greenroom.actor.records.record import Settings, attach_record
 from greenroom.actor.records.states import State
 from greenroom.lanes import LARGEST_CAPACITY, Lane, MailboxConfig
-from greenroom.system.dispatchers.processes.worker.actor import Doing, Guest
-from greenroom.system.dispatchers.processes.worker.channel import Link
-from greenroom.system.dispatchers.processes.worker.stubs import GuestContext, RefElsewhere, SystemElsewhere
+from greenroom.system.dispatchers.processes.worker.actor import CallOrder, HostedActor
+from greenroom.system.dispatchers.processes.worker.channel import MainChannel
+from greenroom.system.dispatchers.processes.worker.stubs import RemoteContext, RemoteRef, RemoteSystem
 from greenroom.wire.address import ActorAddress
 from greenroom.wire.codec import Packed, registered_names
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
     from greenroom.exits import ExitReason
 
-__all__ = ["Guesthouse"]
+__all__ = ["WorkerHost"]
 
 _LARGE = 1 << 16
 """Bytes of a message that is sent at once."""
@@ -39,31 +39,31 @@ _SIZED = frozenset((str, bytes, Packed))
 _ROOMY = MailboxConfig(capacity=LARGEST_CAPACITY)
 
 
-class Guesthouse(Host):
+class WorkerHost(Host):
     """Keeps the guests of one worker. Belongs to the loop's own thread."""
 
     def __init__(self, system: str) -> None:
-        self.port = SystemElsewhere(system, self)
+        self.port = RemoteSystem(system, self)
         self.settings = Settings(None, {})
         self.loop: Any = None
-        self.link: Any = None
-        self.guests: dict[int, Guest] = {}
-        self._by_cell: dict[Cell, Guest] = {}
+        self.channel: Any = None
+        self.actors: dict[int, HostedActor] = {}
+        self._by_cell: dict[Cell, HostedActor] = {}
         # Those that have been given something to do, and may have done it.
-        self.active: dict[Guest, None] = {}
+        self.active: dict[HostedActor, None] = {}
         self._is_look_due = False
-        self._refs: WeakValueDictionary[tuple[str, int, str], RefElsewhere] = WeakValueDictionary()
+        self._refs: WeakValueDictionary[tuple[str, int, str], RemoteRef] = WeakValueDictionary()
         # What system this is a worker of, by its token; known from the first guest on.
         self.is_manual = False
         # Questions of guests that have no answer, by the numbers that home knows them by.
         self._asked: dict[Question, int] = {}
 
-    def serve(self, loop: Loop, link: Link) -> None:
+    def serve(self, loop: Loop, channel: MainChannel) -> None:
         """Be the host of `loop`, and home's ear."""
         self.loop = loop
-        self.link = link
-        link.on_order = self._hear
-        link.before_flush = self._look_after_all
+        self.channel = channel
+        channel.on_order = self._hear
+        channel.before_flush = self._look_after_all
 
     # -- refs
 
@@ -78,18 +78,18 @@ class Guesthouse(Host):
         cell.set_up(self.loop, self.loop.runq, _leave, self, MailboxConfig())
         cell.id = cell_id
         cell.limit = 0
-        cell.alert |= GUARDED
-        ref = RefElsewhere.__new__(RefElsewhere)
+        cell.flags |= INTERCEPTED
+        ref = RemoteRef.__new__(RemoteRef)
         above = self.find(token, 0, address.above) if address.above else None
         direct(ref, cell, address.name, above)
         cell.ref = ref
-        cell.body = address
+        cell.record = address
         self._refs[key] = ref
         return ref
 
     def address_of(self, ref: Any) -> ActorAddress:
         """Where a ref can be found again."""
-        address: ActorAddress = ref._cell.body
+        address: ActorAddress = ref._cell.record
         return address
 
     # -- what home tells
@@ -100,80 +100,80 @@ class Guesthouse(Host):
             call, base = rest
             self._enter(number, call, base, parts)
             return
-        guest = self.guests.get(number)
-        if guest is None:
+        actor = self.actors.get(number)
+        if actor is None:
             return
         if word == "messages":
-            self._take_in(guest, rest, parts)
+            self._take_in(actor, rest, parts)
         elif word == "call":
-            self._call(guest, rest, parts)
+            self._call(actor, rest, parts)
         elif word == "hurry":
-            guest.hurry(rest[0])
+            actor.hurry(rest[0])
         elif word == "cancel":
-            if guest.cell.task is not None:
-                guest.cell.task.cancel()
-            self.link.post("cancelled", number)
+            if actor.cell.task is not None:
+                actor.cell.task.cancel()
+            self.channel.post("cancelled", number)
         elif word == "leave":
-            self._see_off(guest)
+            self._see_off(actor)
 
     def _enter(self, number: int, call: int, base: int, parts: list[Any]) -> None:
         try:
-            ((ref, made, env, names),) = self.link.codec.decode(parts)
+            ((ref, made, env, names),) = self.channel.codec.decode(parts)
         except Exception as exc:
-            self.link.post("called", number, call, False, self.link.failure(exc))
+            self.channel.post("called", number, call, False, self.channel.failure(exc))
             return
-        self.link.codec.peer_knows(names)
-        self.link.post("hello", registered_names())  # what was just imported may have brought more
+        self.channel.codec.peer_knows(names)
+        self.channel.post("hello", registered_names())  # what was just imported may have brought more
         cell = self.loop.spawn(None, None, _ROOMY)
-        spec = Spec(*made)
-        body = GuestContext()
-        move_in(body, cell, spec)
-        body.state = State.RUNNING.code
-        body.extra().settings = Settings(None, env)
+        spec = ActorSpec(*made)
+        record = RemoteContext()
+        attach_record(record, cell, spec)
+        record.state = State.RUNNING.code
+        record.ensure_extras().settings = Settings(None, env)
         cell.ref = ref
-        guest = Guest(self, number, cell, base)
-        body.extra().place = guest
-        self.guests[number] = guest
-        self._by_cell[cell] = guest
-        cell.order(Doing(guest, call, "make", lambda: guest.make, (spec,)))
+        actor = HostedActor(self, number, cell, base)
+        record.ensure_extras().executor = actor
+        self.actors[number] = actor
+        self._by_cell[cell] = actor
+        cell.order(CallOrder(actor, call, "make", lambda: actor.make, (spec,)))
 
-    def _take_in(self, guest: Guest, rest: list[Any], parts: list[Any]) -> None:
+    def _take_in(self, actor: HostedActor, rest: list[Any], parts: list[Any]) -> None:
         number, epoch, lane, count, senders = rest
-        if not guest.wants(epoch):
+        if not actor.wants(epoch):
             return
         try:
-            messages = self.link.codec.decode(parts)
+            messages = self.channel.codec.decode(parts)
         except Exception as exc:
-            guest.cannot_read(number, count, exc)
+            actor.cannot_read(number, count, exc)
             return
-        guest.take_in(number, lane, messages, senders)
+        actor.take_in(number, lane, messages, senders)
 
-    def _call(self, guest: Guest, rest: list[Any], parts: list[Any]) -> None:
+    def _call(self, actor: HostedActor, rest: list[Any], parts: list[Any]) -> None:
         call, name = rest
         try:
-            (arguments,) = self.link.codec.decode(parts)
+            (arguments,) = self.channel.codec.decode(parts)
         except Exception as exc:
-            guest.call_failed(call, exc)
+            actor.call_failed(call, exc)
             return
-        guest.cell.order(Doing(guest, call, name, lambda: guest.hook(name), arguments))
+        actor.cell.order(CallOrder(actor, call, name, lambda: actor.hook(name), arguments))
 
-    def _see_off(self, guest: Guest) -> None:
+    def _see_off(self, actor: HostedActor) -> None:
         """A guest leaves: what it has under way ends."""
-        guest.is_gone = True
-        self.active.pop(guest, None)
-        self.guests.pop(guest.number, None)
-        self.loop.inbound.call(None, lambda: self._clear_away(guest))
+        actor.is_gone = True
+        self.active.pop(actor, None)
+        self.actors.pop(actor.number, None)
+        self.loop.inbound.call(None, lambda: self._clear_away(actor))
 
-    def _clear_away(self, guest: Guest) -> None:
-        cell = guest.cell
+    def _clear_away(self, actor: HostedActor) -> None:
+        cell = actor.cell
         self._by_cell.pop(cell, None)
-        pipes = list(cell.body.extra().pipes)
+        pipes = list(cell.record.ensure_extras().pipes)
         for pipe in pipes:
             pipe.cancel()
         if cell.task is not None:
             self.loop.visits.abandon(cell)
         while cell.waiting():
-            self.loop.door.take_next(cell)
+            self.loop.admission.take_next(cell)
         self.loop.retire(cell)
         cell.subject = cell.handler = cell.context = None
 
@@ -182,12 +182,12 @@ class Guesthouse(Host):
     def look_after_all(self) -> None:
         """Tell home how far the guests are, and send what they have to say: after each tick."""
         self._is_look_due = False
-        self.link.flush()
+        self.channel.flush()
 
     def _look_after_all(self) -> None:
-        for guest in list(self.active):
-            if not guest.look():
-                self.active.pop(guest, None)
+        for actor in list(self.active):
+            if not actor.look():
+                self.active.pop(actor, None)
 
     def look_soon(self) -> None:
         """Something has happened outside of a tick."""
@@ -199,8 +199,8 @@ class Guesthouse(Host):
 
     def number_in_hand(self) -> int:
         """Whose code runs, on the loop's own thread; 0 for nobody's."""
-        guest = None if self.loop.visits.hand is None else self._by_cell.get(self.loop.visits.hand)
-        return 0 if guest is None else guest.number
+        actor = None if self.loop.visits.hand is None else self._by_cell.get(self.loop.visits.hand)
+        return 0 if actor is None else actor.number
 
     def intercept(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         """A message to an actor that is elsewhere leaves at once."""
@@ -209,11 +209,11 @@ class Guesthouse(Host):
 
     def examine(self, cell: Cell, message: object) -> None:
         """The same from another thread: it leaves in its turn."""
-        self.link.pack(message)
+        self.channel.pack(message)
 
     def forward(self, cell: Cell, message: object, sender: Any, lane: int) -> None:
         """Send a message home, to be sent on."""
-        given = self.link.pack(message)
+        given = self.channel.pack(message)
         if isinstance(sender, Question):
             question = sender
 
@@ -227,13 +227,13 @@ class Guesthouse(Host):
             asker = None if question.asker is None else self._by_cell.get(question.asker)
             number = 0 if asker is None else asker.number
             shown = _address(question.shown_sender())
-            entry = (number, cell.body, given, shown, lane, question.timeout)
-            self._asked[question] = self.link.ask(told, "ask", *entry)
+            entry = (number, cell.record, given, shown, lane, question.timeout)
+            self._asked[question] = self.channel.ask(told, "ask", *entry)
         else:
-            shown = sender.shown_sender() if isinstance(sender, Slip) else sender
-            self.link.post("tell", cell.body, given, _address(shown), lane)
+            shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
+            self.channel.post("tell", cell.record, given, _address(shown), lane)
             if type(given) in _SIZED and len(given) > _LARGE:
-                self.link.flush()  # which may have to wait for home: much of that would fill our memory
+                self.channel.flush()  # which may have to wait for home: much of that would fill our memory
 
     def awaits(self, question: Any) -> None:
         """A guest's handler waits for an answer: home should know, for it may wait for itself."""
@@ -245,34 +245,34 @@ class Guesthouse(Host):
 
     def _tell_of(self, question: Any, word: str) -> None:
         number = self._asked.get(question)
-        guest = self._by_cell.get(question.asker)
-        if number is not None and guest is not None:
-            self.link.post(word, guest.number, number)
+        actor = self._by_cell.get(question.asker)
+        if number is not None and actor is not None:
+            self.channel.post(word, actor.number, number)
 
     def verdict(self, cell: Cell, verdict: Any) -> None:
         """A handler returned a behavior."""
-        if verdict is Behaviors.stopped:
+        if verdict is STOPPED:
             self.request_end(cell, None)
-        elif verdict is not Behaviors.same:
+        elif verdict is not SAME:
             become_next(cell, verdict)
 
     def request_end(self, cell: Cell, reason: ExitReason | None) -> None:
         """A guest is to stop."""
-        guest = self._by_cell.get(cell)
-        if guest is not None:
-            guest.stop()
+        actor = self._by_cell.get(cell)
+        if actor is not None:
+            actor.stop()
 
     def unhandled(self, cell: Cell, message: object, sender: object) -> None:
         """A message was not for its actor."""
-        guest = self._by_cell.get(cell)
-        if guest is not None:
-            guest.unhandled()
+        actor = self._by_cell.get(cell)
+        if actor is not None:
+            actor.unhandled()
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         """A guest's handler let `cause` out."""
-        guest = self._by_cell.get(cell)
-        if guest is not None and not guest.is_gone:
-            guest.failed(cause)
+        actor = self._by_cell.get(cell)
+        if actor is not None and not actor.is_gone:
+            actor.failed(cause)
 
     def lives_on(self, cell: Cell) -> bool:
         """Whether an actor is not to end: home knows, but here nobody does."""
@@ -283,30 +283,30 @@ class Guesthouse(Host):
 
     def late_reply(self, cell: Cell, value: object, asker: object) -> None:
         """An actor answered when nobody waited any more."""
-        self.link.post_from_outside("late", _address(cell.shown()), self._shown(value), _address(asker))
+        self.channel.post_from_outside("late", _address(cell.shown()), self._shown(value), _address(asker))
 
     def publish(self, message: object, sender: object, recipient: object, why: str) -> None:
         """Something is a dead letter."""
-        self.link.post_from_outside("letter", self._shown(message), _address(sender), _address(recipient), why)
+        self.channel.post_from_outside("letter", self._shown(message), _address(sender), _address(recipient), why)
 
     def _shown(self, message: object) -> Any:
         """A message, or what can be said of it."""
         try:
-            return self.link.pack(message)
+            return self.channel.pack(message)
         except Exception:
             return repr(message)[:1000]
 
     def dead_letter(self, cell: Cell, message: object, sender: Any, why: str) -> None:
         """A message can never be handled. Those to guests are home's."""
         if cell not in self._by_cell and why != "stopped":
-            shown = sender.shown_sender() if isinstance(sender, Slip) else sender
+            shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
             self.publish(message, shown, cell.shown(), why)
 
 
-def _leave(house: Guesthouse, message: object) -> None:
+def _leave(host: WorkerHost, message: object) -> None:
     """The handler of a stand-in: for messages that other threads have sent."""
-    visits = house.loop.visits
-    house.forward(visits.hand, message, visits.sender, visits.lane)
+    visits = host.loop.visits
+    host.forward(visits.hand, message, visits.sender, visits.lane)
     visits.let_sender_go()  # the answer comes from home
 
 

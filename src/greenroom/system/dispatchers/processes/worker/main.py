@@ -20,8 +20,8 @@ from typing import Any
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
 from greenroom.actor.records.systems import find_elsewhere
-from greenroom.system.dispatchers.processes.worker.host import Guesthouse
-from greenroom.system.dispatchers.processes.worker.channel import Link
+from greenroom.system.dispatchers.processes.worker.channel import MainChannel
+from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 from greenroom.system.system import loop_factory
 from greenroom.wire.codec import registered_names
 
@@ -46,21 +46,21 @@ def main(config: dict[str, Any]) -> None:
 
 
 async def _serve(config: dict[str, Any]) -> None:
-    house = Guesthouse(config["system"])
-    house.is_manual = config["manual"]
-    loop = Loop(host=house)
+    host = WorkerHost(config["system"])
+    host.is_manual = config["manual"]
+    loop = Loop(host=host)
     poller = Poller(loop)
-    link = Link(loop, asyncio.get_running_loop(), config["limit"])
-    house.serve(loop, link)
-    find_elsewhere(house.find)
+    channel = MainChannel(loop, asyncio.get_running_loop(), config["limit"])
+    host.serve(loop, channel)
+    find_elsewhere(host.find)
     poller.attach()
-    poller.after_tick = house.look_after_all
-    logging.getLogger().addHandler(_Forwarder(link))
+    poller.after_tick = host.look_after_all
+    logging.getLogger().addHandler(_Forwarder(channel))
     logging.getLogger().setLevel(config["log"])
     sock = socket.socket(fileno=config["fd"])
     sock.set_inheritable(False)
-    link.connect(sock, bytes.fromhex(config["secret"]), lambda: link.post("hello", registered_names()))
-    await link.over.wait()
+    channel.connect(sock, bytes.fromhex(config["secret"]), lambda: channel.post("hello", registered_names()))
+    await channel.over.wait()
 
 
 def _watch_input() -> None:
@@ -91,14 +91,14 @@ def _leave(code: int) -> None:
 class _Forwarder(logging.Handler):
     """Hands log records to home, where the program has said what becomes of them."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, channel: MainChannel) -> None:
         super().__init__()
-        self._link = link
+        self._channel = channel
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record home, with its text made here."""
         try:
-            self._link.post_from_outside("log", self._link.pack(self._portable(record)))
+            self._channel.post_from_outside("log", self._channel.pack(self._portable(record)))
         except Exception:
             self.handleError(record)
 

@@ -16,84 +16,84 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.signals import MonitorRef
     from greenroom.actor.records.states import State
     from greenroom.exits import ExitReason
-    from greenroom.system.dispatchers.processes.worker.actor import Guest
-    from greenroom.system.dispatchers.processes.worker.host import Guesthouse
+    from greenroom.system.dispatchers.processes.worker.actor import HostedActor
+    from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 
-__all__ = ["GuestContext", "RefElsewhere", "SystemElsewhere"]
+__all__ = ["RemoteContext", "RemoteRef", "RemoteSystem"]
 
 
-class RefElsewhere(ActorRef[Any, Any]):
+class RemoteRef(ActorRef[Any, Any]):
     """A ref to an actor of another process: what it knows it asks for, and what it does is done there."""
 
     __slots__ = ()
 
-    def _ask_home(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
-        house: Guesthouse = self._cell.loop.host
-        return house.link.request(house.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
+    def _ask_main(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
+        host: WorkerHost = self._cell.loop.host
+        return host.channel.request(host.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
 
-    def _await_home(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
-        house: Guesthouse = self._cell.loop.host
-        return house.link.begin(house.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
+    def _await_main(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
+        host: WorkerHost = self._cell.loop.host
+        return host.channel.begin(host.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
 
     @property
     def state(self) -> State:
         """Where it stands in its life, a moment ago."""
-        state: State = self._ask_home("state")
+        state: State = self._ask_main("state")
         return state
 
     @property
     def is_alive(self) -> bool:
         """Whether it has not ended yet."""
-        return bool(self._ask_home("is_alive"))
+        return bool(self._ask_main("is_alive"))
 
     @property
     def history(self) -> tuple[State, ...]:
         """The states it went through, if the system's config has `history=True`."""
-        history: tuple[State, ...] = self._ask_home("history")
+        history: tuple[State, ...] = self._ask_main("history")
         return history
 
     def stop(self, *, after_queued: bool = False) -> None:
         """Have it stop after the message in hand."""
-        self._ask_home("stop", after_queued=after_queued)
+        self._ask_main("stop", after_queued=after_queued)
 
     def kill(self) -> None:
         """Have it end without `pre_stop`."""
-        self._ask_home("kill")
+        self._ask_main("kill")
 
     def fail(self, cause: BaseException) -> None:
         """Have it fail with `cause` after the message in hand."""
-        self._ask_home("fail", cause)
+        self._ask_main("fail", cause)
 
     def restart(self, cause: BaseException | None = None) -> None:
         """Have it made afresh after the message in hand."""
-        self._ask_home("restart", cause)
+        self._ask_main("restart", cause)
 
     async def send(self, message: Any, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """Like `tell`, but wait for room, in order of arrival."""
         speaker = self._cell.runq.speaker
-        await self._await_home("send", message, speaker, int(as_lane(lane)), timeout)
+        await self._await_main("send", message, speaker, int(as_lane(lane)), timeout)
 
     async def started(self) -> None:
         """Return when it is running; raise what prevented that."""
-        await self._await_home("started")
+        await self._await_main("started")
 
     async def terminated(self) -> ExitReason:
         """Return how it ended for good, when it has."""
-        reason: ExitReason = await self._await_home("terminated")
+        reason: ExitReason = await self._await_main("terminated")
         return reason
 
     async def inspect(self, *items: str) -> Mapping[str, Any]:
         """What the actor's `inspect` says of itself."""
-        seen: Mapping[str, Any] = await self._await_home("inspect", *items)
+        seen: Mapping[str, Any] = await self._await_main("inspect", *items)
         return seen
 
 
-class SystemElsewhere:
+class RemoteSystem:
     """The system of a guest: what of it can be used from another process."""
 
-    def __init__(self, name: str, house: Guesthouse) -> None:
+    def __init__(self, name: str, host: WorkerHost) -> None:
         self.name = name
-        self._house = house
+        self._host = host
 
     def __repr__(self) -> str:
         return f"<ActorSystem {self.name}, in another process>"
@@ -111,18 +111,18 @@ class SystemElsewhere:
         self._request("shutdown", timeout)
 
     def _request(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return self._house.link.request(self._house.number_in_hand(), f"system.{name}", *args, **kwargs)
+        return self._host.channel.request(self._host.number_in_hand(), f"system.{name}", *args, **kwargs)
 
 
 _OF_SYSTEM = frozenset(("spawn", "actor", "actors", "ledger", "tree", "snapshot", "stop", "fail"))
 
 
-class TimerElsewhere:
+class RemoteTimer:
     """A timer that is kept at home."""
 
     __slots__ = ("_context", "_number")
 
-    def __init__(self, context: GuestContext, number: int) -> None:
+    def __init__(self, context: RemoteContext, number: int) -> None:
         self._context = context
         self._number = number
 
@@ -136,17 +136,17 @@ class TimerElsewhere:
         return bool(self._context.request("timers.handle_active", self._number))
 
 
-class TimersElsewhere:
+class RemoteTimers:
     """Timers by key, which are kept at home."""
 
     __slots__ = ("_context",)
 
-    def __init__(self, context: GuestContext) -> None:
+    def __init__(self, context: RemoteContext) -> None:
         self._context = context
 
-    def start(self, key: Hashable, delay: float, message: object, **options: Any) -> TimerElsewhere:
+    def start(self, key: Hashable, delay: float, message: object, **options: Any) -> RemoteTimer:
         """Send `message` to the actor itself (or to `target`) after `delay`, and then every `every` seconds."""
-        return TimerElsewhere(self._context, self._context.request("timers.start", key, delay, message, **options))
+        return RemoteTimer(self._context, self._context.request("timers.start", key, delay, message, **options))
 
     def cancel(self, key: Hashable) -> bool:
         """End the timer of this key; False when there is none that is active."""
@@ -167,61 +167,61 @@ class TimersElsewhere:
         return keys
 
 
-class GuestStash(Stash):
+class RemoteStash(Stash):
     """What a guest has put aside: the messages are at home, here they are only counted."""
 
-    __slots__ = ("_guest",)
+    __slots__ = ("_actor",)
 
-    def __init__(self, guest: Guest) -> None:
-        super().__init__(guest.cell)
-        self._guest = guest
+    def __init__(self, actor: HostedActor) -> None:
+        super().__init__(actor.cell)
+        self._actor = actor
 
     def __len__(self) -> int:
-        return self._guest.stashed
+        return self._actor.stashed
 
     @property
     def full(self) -> bool:
         """Whether another message would be refused."""
-        return self._guest.stashed >= self.capacity
+        return self._actor.stashed >= self.capacity
 
     def put(self, what: str = "put()") -> None:
         """Put the message in hand aside."""
-        cell = self._guest.cell
-        hand = cell.body.hand()
+        cell = self._actor.cell
+        hand = cell.record.hand()
         if hand is None or hand.kind != MESSAGE:
             raise NoMessage(cell.shown(), what)
         if self.full:
             raise StashFull(cell.ref, self.capacity)
-        self._guest.put_aside()
+        self._actor.put_aside()
         hand.stash()
 
     def unstash_all(self) -> int:
         """Queue everything that was put aside, in its order, ahead of what is queued; how many messages that were."""
-        return self._guest.unstash_all()
+        return self._actor.unstash_all()
 
 
-def _at_home(name: str) -> Callable[..., Any]:
+def _in_main(name: str) -> Callable[..., Any]:
     """A method of a context that is carried out at home."""
     original: Any = getattr(Context, name)
 
-    def done_at_home(self: GuestContext, /, *args: Any, **kwargs: Any) -> Any:
+    def done_in_main(self: RemoteContext, /, *args: Any, **kwargs: Any) -> Any:
         return self.request(f"ctx.{name}", *args, **kwargs)
 
-    done_at_home.__name__ = name
-    done_at_home.__doc__ = original.__doc__
-    return done_at_home
+    done_in_main.__name__ = name
+    done_in_main.__doc__ = original.__doc__
+    return done_in_main
 
 
-class GuestContext(Context):
+class RemoteContext(Context):
     """What an actor can find out and do, from another process than its system's."""
 
     __slots__ = ()
 
     def request(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
         """Have home do something for this actor."""
-        guest: Guest = self.extra().place
-        house: Guesthouse = self.cell.loop.host
-        return house.link.request(guest.number, what, *args, **kwargs)
+        actor: HostedActor = self.ensure_extras().executor
+        host: WorkerHost = self.cell.loop.host
+        return host.channel.request(actor.number, what, *args, **kwargs)
 
     @property
     def children(self) -> list[ActorRef[Any, Any]]:
@@ -231,25 +231,25 @@ class GuestContext(Context):
 
     def now(self) -> float:
         """The time, by the system's clock."""
-        house: Guesthouse = self.cell.loop.host
-        return float(self.request("system.now")) if house.is_manual else super().now()
+        host: WorkerHost = self.cell.loop.host
+        return float(self.request("system.now")) if host.is_manual else super().now()
 
     def stop(self, child: ActorRef[Any, Any] | None = None) -> None:
         """Stop a child, or (without one) the actor itself, after the message in hand."""
-        guest: Guest = self.extra().place
+        actor: HostedActor = self.ensure_extras().executor
         if child is None:
-            guest.stop()
+            actor.stop()
         else:
             self.request("ctx.stop", child)
 
     if not TYPE_CHECKING:
-        spawn = _at_home("spawn")
-        watch = _at_home("watch")
-        unwatch = _at_home("unwatch")
-        demonitor = _at_home("demonitor")
-        link = _at_home("link")
-        unlink = _at_home("unlink")
-        set_receive_timeout = _at_home("set_receive_timeout")
+        spawn = _in_main("spawn")
+        watch = _in_main("watch")
+        unwatch = _in_main("unwatch")
+        demonitor = _in_main("demonitor")
+        link = _in_main("link")
+        unlink = _in_main("unlink")
+        set_receive_timeout = _in_main("set_receive_timeout")
 
     def monitor(self, ref: ActorRef[Any, Any]) -> MonitorRef:
         """Get the message `Down(mref, ref, reason)` when `ref` has ended; every monitor gets its own."""
@@ -267,22 +267,22 @@ class GuestContext(Context):
 
     def send_after(self, delay: float, target: ActorRef[Any, Any], message: object) -> Any:
         """Send `message` to `target` after `delay` seconds, unless this actor ends before."""
-        return TimerElsewhere(self, self.request("ctx.send_after", delay, target, message))
+        return RemoteTimer(self, self.request("ctx.send_after", delay, target, message))
 
     def send_every(
         self, interval: float, target: ActorRef[Any, Any], message: object, *, fixed_rate: bool = False
     ) -> Any:
         """Send `message` to `target` every `interval` seconds: after the last was handled, or at a fixed rate."""
         number = self.request("ctx.send_every", interval, target, message, fixed_rate=fixed_rate)
-        return TimerElsewhere(self, number)
+        return RemoteTimer(self, number)
 
     @property
     def timers(self) -> Any:
         """Timers by key."""
-        more = self.extra()
-        if more.keyed is None:
-            more.keyed = TimersElsewhere(self)
-        return more.keyed
+        extras = self.ensure_extras()
+        if extras.keyed is None:
+            extras.keyed = RemoteTimers(self)
+        return extras.keyed
 
     def _new_stash(self) -> Stash:
-        return GuestStash(self.extra().place)
+        return RemoteStash(self.ensure_extras().executor)

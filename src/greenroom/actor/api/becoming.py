@@ -1,0 +1,141 @@
+"""`become` and `unbecome`: which behavior handles an actor's messages, and what was before it."""
+
+from __future__ import annotations
+
+import inspect
+from inspect import isawaitable
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple
+
+from greenroom._core.mailbox.cell import Cell
+from greenroom.actor.api.behavior import STOPPED, Behavior, Failed, Receive, Setup, Supervised
+from greenroom.actor.records.record import ActorRecord, Settings
+from greenroom.errors import BadArgument, NotAnActor
+from greenroom.exits import NORMAL
+
+__all__ = [
+    "CurrentBehavior",
+    "become",
+    "become_next",
+    "close_unawaited",
+    "install_behavior",
+    "positional_arguments",
+    "resolve_behavior",
+    "unbecome",
+]
+
+
+class CurrentBehavior(NamedTuple):
+    """What an actor is at present: who handles its messages, and its signals."""
+
+    handler: Any
+    subject: Any
+    on_signal: Any
+
+
+def install_behavior(record: ActorRecord, part: CurrentBehavior) -> None:
+    """Let `part` handle what comes."""
+    record.cell.handler = part.handler
+    record.cell.subject = part.subject
+    if part.on_signal is not None or record.extras is not None:
+        record.ensure_extras().on_signal = part.on_signal
+
+
+def resolve_behavior(record: ActorRecord, behavior: Any) -> CurrentBehavior:
+    """Find out what a behavior, function or method is made of; behaviors that need something are given it."""
+    while isinstance(behavior, Setup | Supervised):
+        if isinstance(behavior, Supervised):
+            record.ensure_extras().settings_of_behavior = Settings(behavior.supervision, record.settings().env)
+            behavior = behavior.behavior
+        else:
+            behavior = _set_up(record, behavior)
+            if isawaitable(behavior):
+                close_unawaited(behavior)
+                raise NotAnActor(
+                    "a behavior is set up at once, not by an `async def`: what takes time is its own message"
+                )
+    if isinstance(behavior, Failed):
+        raise behavior.cause
+    if behavior is STOPPED:
+        record.cell.loop.host.request_end(record.cell, NORMAL)
+        return CurrentBehavior(_ignore, record, None)
+    if isinstance(behavior, Receive):
+        return CurrentBehavior(behavior.handler, record, behavior.on_signal)
+    if isinstance(behavior, Behavior) or not callable(behavior):
+        raise NotAnActor(f"{behavior!r} cannot handle messages: give a Behaviors.receive(...), or a function")
+    return _part_of_function(record, behavior)
+
+
+def _set_up(record: ActorRecord, behavior: Setup) -> Any:
+    context: Any = record
+    if behavior.needs == "setup":
+        return behavior.make(context)
+    if behavior.needs == "with_timers":
+        return behavior.make(context.timers)
+    context.stash_capacity = behavior.capacity
+    return behavior.make(record.ensure_extras().stash)
+
+
+def _ignore(ctx: Any, message: object) -> None:
+    """Nothing comes any more."""
+
+
+def _part_of_function(record: ActorRecord, function: Any) -> CurrentBehavior:
+    """A function `(ctx, message)`, or `(message)`: as methods of the actor itself are."""
+    count = positional_arguments(function)
+    if count == 2:
+        return CurrentBehavior(function, record, None)
+    if count == 1:
+        if isinstance(function, MethodType):
+            return CurrentBehavior(function.__func__, function.__self__, None)
+        return CurrentBehavior(lambda _, message: function(message), record, None)
+    raise NotAnActor(f"{function!r} cannot handle messages: it must take (ctx, message), or a method (message)")
+
+
+def become(record: ActorRecord, behavior: Any) -> None:
+    """Handle what comes next with `behavior`; `unbecome` goes back."""
+    if record.cell.handler is None:
+        raise BadArgument(f"{record.cell.shown()} has no behavior yet: return it from the setup, instead of become()")
+    part = resolve_behavior(record, behavior)
+    extras = record.ensure_extras()
+    extras.behaviors.append(CurrentBehavior(record.cell.handler, record.cell.subject, extras.on_signal))
+    install_behavior(record, part)
+
+
+def unbecome(record: ActorRecord) -> None:
+    """Go back to what it was before the last `become`; nothing happens if there is no such thing."""
+    if record.extras is not None and record.extras.behaviors:
+        install_behavior(record, record.extras.behaviors.pop())
+
+
+def become_next(cell: Cell, verdict: Any) -> None:
+    """A handler returned a behavior that is more than a word: be that. The first one stays below, for its hooks."""
+    if isinstance(verdict, Failed):
+        raise verdict.cause
+    record = cell.record
+    if isinstance(record, ActorRecord):
+        if record.extras is None or not record.extras.behaviors:
+            become(record, verdict)
+        else:
+            install_behavior(record, resolve_behavior(record, verdict))
+
+
+def close_unawaited(awaitable: Any) -> None:
+    """Let a coroutine go that nobody will await."""
+    if hasattr(awaitable, "close"):
+        awaitable.close()
+
+
+def positional_arguments(function: Any) -> int:
+    """How many arguments `function` must be given."""
+    plain = function.__func__ if isinstance(function, MethodType) else function
+    if type(plain) is FunctionType and not plain.__code__.co_kwonlyargcount and not hasattr(plain, "__wrapped__"):
+        bound = 1 if plain is not function else 0
+        return plain.__code__.co_argcount - len(plain.__defaults__ or ()) - bound
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    return sum(
+        1 for one in parameters if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    )

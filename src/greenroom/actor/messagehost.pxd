@@ -1,0 +1,20 @@
+import cython
+cimport greenroom._core.generators
+from greenroom._core.capi cimport new_object, thread_ident
+from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.scheduler.loop cimport Loop
+from greenroom.actor.messaging.address cimport Address
+
+cdef bint COMPILED
+cdef int ENDED
+cdef object ActorRef, SAME, STOPPED_BEHAVIOR
+
+cdef class MessageHost:
+    cdef readonly object port
+    cdef readonly Loop loop
+    cdef readonly object pickled
+    cpdef serve(self, Loop loop)
+    @cython.locals(foreign=bint)
+    cpdef bint is_foreign(self)
+    @cython.locals(ref=Address)
+    cdef Address _new_ref(self, Cell cell, object name, object parent)
