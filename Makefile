@@ -168,7 +168,7 @@ $(BUILDS:%=.venvs/demo/.holds-%): .venvs/demo/.holds-%: .venvs/demo/.ready build
 build/sdist.stamp: $(SOURCES) | .venvs/build/.ready
 	@echo "== sdist"
 	@rm -rf build/sdist && mkdir -p build/sdist
-	@.venvs/build/bin/python -m build --sdist --outdir build/sdist . > build/sdist.log 2>&1 \
+	@.venvs/build/bin/python -m build --sdist --no-isolation --outdir build/sdist . > build/sdist.log 2>&1 \
 	  || { cat build/sdist.log >&2; exit 1; }
 	@rm -rf src/*.egg-info  # a stale file list in it would be read back by the next sdist
 	@touch $@
@@ -176,6 +176,6 @@ build/sdist.stamp: $(SOURCES) | .venvs/build/.ready
 $(BUILDS:%=build/wheels/%.stamp): build/wheels/%.stamp: build/sdist.stamp
 	@echo "== wheel, $* build"
 	@rm -rf build/wheels/$* && mkdir -p build/wheels/$*
-	@$(switch-$*) .venvs/build/bin/pip wheel -v --no-deps --wheel-dir build/wheels/$* build/sdist/*.tar.gz \
+	@$(switch-$*) .venvs/build/bin/pip wheel -v --no-deps --no-build-isolation --wheel-dir build/wheels/$* build/sdist/*.tar.gz \
 	  > build/wheels/$*.log 2>&1 || { cat build/wheels/$*.log >&2; exit 1; }
 	@touch $@

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greenroom import Actor, ActorRef, ActorSystem, SystemConfig
-from greenroom.clock import Clock, ManualClock, MonotonicClock, Random
+from greenroom.clock import Clock, ManualClock, MonotonicClock
 from greenroom.errors import BadArgument, ClockHeldUp, InvalidDelay
+from greenroom.seededrandom import Random
 
 # Who did what, and when.
 Journal = list[tuple[str, object, float]]

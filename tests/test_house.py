@@ -45,7 +45,7 @@ KIT_FLOORS = [
     ["testing"],  # greenroom/testing/__init__.py
 ]
 KIT_FLOOR_OF = {room: floor for floor, rooms in enumerate(KIT_FLOORS) for room in rooms}
-GROUND = {"errors", "clock", "exits", "lanes", "ledger", "frozen"}
+GROUND = {"errors", "clock", "exits", "lanes", "ledger", "frozen", "seededrandom"}
 
 
 def module_name(path: Path) -> str:

@@ -23,10 +23,10 @@ from greenroom.actor.api.behaviors import Behaviors
 from greenroom.actor.api.context import Context
 from greenroom.actor.api.handles import handles
 from greenroom.actor.api.props import Props, props
-from greenroom.actor.messaging.ask import Reply
 from greenroom.actor.messaging.deadletters import DeadLetter, DeadLetters
 from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.messaging.ref import ActorRef, Asked, Request
+from greenroom.actor.messaging.reply import Reply
 from greenroom.actor.messaging.signals import (
     ChildTerminated,
     Down,
@@ -43,7 +43,7 @@ from greenroom.actor.messaging.signals import (
     Terminated,
 )
 from greenroom.actor.records.states import State
-from greenroom.clock import Clock, ManualClock, MonotonicClock, Random
+from greenroom.clock import Clock, ManualClock, MonotonicClock
 from greenroom.errors import (
     ActorTerminated,
     AskDeadlock,
@@ -68,6 +68,7 @@ from greenroom.system.system import ActorSystem
 
 if TYPE_CHECKING:
     from greenroom.policy.children import AutoShutdown, ChildSpec, DynamicSpec, Restart, Shutdown, SupervisorSpec
+    from greenroom.seededrandom import Random
     from greenroom.supervision.dynamic import DynamicSupervisor
     from greenroom.supervision.requests import (
         ChildCounts,
@@ -171,6 +172,7 @@ __version__ = "0.1.0"
 
 
 _LATER = {
+    "Random": "seededrandom",
     "ActorSnapshot": "system.snapshot",
     "SystemSnapshot": "system.snapshot",
     "AutoShutdown": "policy.children",

@@ -1,7 +1,7 @@
-"""Where time and chance come from.
+"""Where time comes from.
 
-Nothing in Greenroom reads the wall clock or draws a number by itself: it asks the system's `Clock` and `Random`.
-Swap them, and a program's timing is under the test's control.
+Nothing in Greenroom reads the wall clock by itself: it asks the system's `Clock`. Swap it, and a program's timing is
+under the test's control.
 
 >>> clock = ManualClock()
 >>> clock.now()
@@ -10,21 +10,18 @@ Swap them, and a program's timing is under the test's control.
 False
 >>> clock.now()
 2.5
->>> Random(7).random() == Random(7).random()
-True
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 from greenroom.errors import BadArgument, ClockHeldUp, InvalidDelay
 
-__all__ = ["Clock", "ManualClock", "MonotonicClock", "Random", "Timeline"]
+__all__ = ["Clock", "ManualClock", "MonotonicClock", "Timeline"]
 
 
 _TURNS = 5
@@ -164,22 +161,6 @@ class ManualClock:
         while busy := [timeline for timeline in self._timelines if not timeline.is_idle()]:
             for timeline in busy:
                 await timeline.idle()
-
-
-class Random(random.Random):
-    """A seeded generator that remembers its seed, so that a failing run can be told how to repeat itself."""
-
-    def __init__(self, seed: int | None = None) -> None:
-        self.seed_used = 0
-        super().__init__(seed)
-
-    def seed(self, a: Any = None, version: int = 2) -> None:
-        """Begin again from `a`, or from a seed of its own making."""
-        self.seed_used = random.SystemRandom().getrandbits(64) if a is None else a
-        super().seed(self.seed_used, version)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.seed_used,), self.getstate()
 
 
 def slack(moment: float) -> float:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from greenroom.errors import WorkerLost, in_words
+from greenroom.frozen import ByFields
 
 __all__ = ["KILLED", "NORMAL", "SHUTDOWN", "ExitKind", "ExitReason", "ends_system"]
 
@@ -39,8 +40,8 @@ class ExitKind(Enum):
 _ABNORMAL = frozenset({ExitKind.FAIL, ExitKind.PANIC, ExitKind.KILLED})
 
 
-@dataclass(frozen=True)
-class ExitReason:
+@dataclass(frozen=True, eq=False, repr=False)
+class ExitReason(ByFields):
     """The kind of an actor's end and, for a failure, its cause."""
 
     kind: ExitKind

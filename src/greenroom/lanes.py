@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from greenroom.errors import BadArgument, ConfigError
+from greenroom.frozen import ByFields
 
 __all__ = ["LARGEST_CAPACITY", "Lane", "MailboxConfig", "Overflow", "as_lane"]
 
@@ -61,8 +62,8 @@ class Overflow(Enum):
 _LANES: Mapping[Lane, int] = MappingProxyType({Lane.CONTROL: 1024, Lane.MANAGEMENT: 1024, Lane.LOG: 8192})
 
 
-@dataclass(frozen=True, slots=True)
-class MailboxConfig:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MailboxConfig(ByFields):
     """How much a mailbox holds, what it does when full, and in which order it serves its data lane.
 
     `capacity` bounds the data lane, `lanes` the others (those not named keep their default). With `priority`, a

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from greenroom.frozen import ByFields
+
 __all__ = ["Ledger"]
 
 
-@dataclass(frozen=True)
-class Ledger:
+@dataclass(frozen=True, eq=False, repr=False)
+class Ledger(ByFields):
     """Messages by what became of them, for one actor or a whole system.
 
     `rejected` messages were given back to their senders, and `late_replies` came when nobody waited any more: both

@@ -1,3 +1,5 @@
-"""Which build this is: in a compiled one, this module is an extension like the other hot ones."""
+"""Which build this is: in a compiled one, `receipt` is an extension like the other hot modules."""
 
-COMPILED: bool = not __file__.endswith((".py", ".pyc"))
+from greenroom._core import receipt
+
+COMPILED: bool = not receipt.__file__.endswith((".py", ".pyc"))

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from math import inf
 
 from greenroom.errors import ConfigError
-from greenroom.frozen import Frozen
+from greenroom.frozen import ByFields, Frozen
 
 __all__ = ["Backoff", "Streak", "next_delay"]
 
 
-@dataclass(frozen=True)
-class Backoff:
+@dataclass(frozen=True, eq=False, repr=False)
+class Backoff(ByFields):
     """Delays that grow by `factor` from `min` to `max` seconds, each varied by up to `jitter` of itself either way."""
 
     min: float = 0.01

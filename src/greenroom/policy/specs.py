@@ -15,6 +15,7 @@ from math import inf
 from typing import Any
 
 from greenroom.errors import ConfigError
+from greenroom.frozen import ByFields
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.directives import Directive, OnRestart, Scope
 
@@ -23,8 +24,8 @@ __all__ = ["Supervision", "require_backoff", "require_limit", "require_one_of", 
 _DEFAULT_BACKOFF = Backoff()
 
 
-@dataclass(frozen=True)
-class Supervision:
+@dataclass(frozen=True, eq=False, repr=False)
+class Supervision(ByFields):
     """What becomes of an actor when it fails; given to `spawn`, and handed down to children that have none.
 
     >>> def decide(cause: BaseException) -> Directive:

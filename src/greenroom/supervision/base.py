@@ -43,7 +43,7 @@ from greenroom.supervision.childrecord import (
 from greenroom.supervision.requests import CountChildren, StartChild, StopChild, WhichChildren
 
 if TYPE_CHECKING:
-    from greenroom.actor.messaging.ask import Reply
+    from greenroom.actor.messaging.reply import Reply
 
 __all__ = ["LATER", "Operation", "SupervisorBase"]
 

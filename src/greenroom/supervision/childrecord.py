@@ -20,8 +20,8 @@ from greenroom.supervision.requests import ChildCounts, ChildInfo
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
-    from greenroom.actor.messaging.ask import Reply
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.messaging.reply import Reply
 
 __all__ = [
     "ENDING",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.ask import Reply
+from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import ConfigError, TooManyChildren
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import AutoShutdown, ChildSpec, DynamicSpec

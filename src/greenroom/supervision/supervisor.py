@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from greenroom.actor.failure.reports import when
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.ask import Reply
+from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import (
     ActorTerminated,
     BadArgument,

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom._core.limits import Limits
 from greenroom.clock import Clock
 from greenroom.errors import ConfigError
+from greenroom.frozen import ByFields
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 from greenroom.policy.specs import Supervision
 
@@ -36,8 +37,8 @@ _NOT_OURS = frozenset({"PURE", "REQUIRE_COMPILED", "EXPECT"})
 """Variables with our prefix that are about building and testing the package."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SystemConfig(ByFields):
     """The settings of an `ActorSystem`. Each limit is enforced with an error of its own."""
 
     max_actors: int = 1_000_000

@@ -17,12 +17,12 @@ from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
 from greenroom.actor.api.spawn import Spawns
 from greenroom.actor.lifecycle import Lifecycle
-from greenroom.actor.messaging.ask import current_handoff
 from greenroom.actor.messaging.deadletters import DeadLetters
+from greenroom.actor.messaging.question import current_handoff
 from greenroom.actor.messaging.timers import cell_of
 from greenroom.actor.records.systems import enrol
 from greenroom.actor.spawner import CONCURRENT, Spawner
-from greenroom.clock import Clock, Random
+from greenroom.clock import Clock
 from greenroom.errors import (
     ConfigError,
     InvalidDelay,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.seededrandom import Random
     from greenroom.system.dispatchers.registry import Dispatchers
     from greenroom.system.snapshot import SystemSnapshot
 
@@ -88,8 +89,6 @@ class ActorSystem(Spawns, Spawner):
         super().__init__(Lifecycle(self))
         self._loop = Loop(self.config.limits(), self.config.clock, self._life, hooks)
         self._life.serve(self._loop)
-        director = self._loop.director
-        self.random = Random(director.seed if director is not None and self.config.seed is None else self.config.seed)
         self._poller = Poller(self._loop)
         self._shutdown = Shutdown(name, self._life, self._poller, self._let_go_of_threads)
         self._thread: threading.Thread | None = None
@@ -110,6 +109,18 @@ class ActorSystem(Spawns, Spawner):
         """Where its time comes from."""
         clock: Clock = self._loop.clock
         return clock
+
+    @property
+    def random(self) -> Random:
+        """Where its chance comes from: seeded, so that a run can be repeated."""
+        made: Random | None = vars(self).get("_random")
+        if made is None:
+            from greenroom.seededrandom import Random  # most programs never draw a number
+
+            director = self._loop.director
+            seed = director.seed if director is not None and self.config.seed is None else self.config.seed
+            made = vars(self).setdefault("_random", Random(seed))  # in one step: two threads may be the first
+        return made
 
     # -- running
 

@@ -15,7 +15,7 @@ from greenroom.testing.probing.matching import shown
 if TYPE_CHECKING:
     from greenroom._core.timing.timers import Timer
     from greenroom.actor.life.spec import ActorSpec
-    from greenroom.actor.messaging.ask import Question
+    from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.signals import MonitorRef
     from greenroom.actor.records.record import ActorRecord, Settings

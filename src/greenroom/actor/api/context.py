@@ -15,7 +15,8 @@ from greenroom._core.timing.timers import Timer
 from greenroom.actor.api.becoming import become, unbecome
 from greenroom.actor.api.spawn import Spawns
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.ask import Question, Reply
+from greenroom.actor.messaging.question import Question
+from greenroom.actor.messaging.reply import Reply
 from greenroom.actor.messaging.stash import Stash, require_capacity
 from greenroom.actor.messaging.timers import KeyedTimers, ReceiveTimer, cell_of, require_number, start_timer
 from greenroom.actor.records.record import ActorRecord

@@ -6,7 +6,7 @@ leaves instead, and the keeper decides when it hears of that.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.failure.groups import join_group
@@ -14,7 +14,6 @@ from greenroom.actor.failure.reports import FailureSource, describe, report, whe
 from greenroom.actor.life import ending, starting
 from greenroom.actor.life.hooks import executor_of
 from greenroom.actor.life.restarting import RestartOrder, waits_to_return
-from greenroom.actor.records.ports import ActorHost
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import RestartState, restart_state_of
 from greenroom.actor.records.states import State
@@ -24,6 +23,9 @@ from greenroom.policy.backoff import next_delay
 from greenroom.policy.directives import Directive, Scope
 from greenroom.policy.intensity import Window, elapsed
 from greenroom.policy.specs import Supervision
+
+if TYPE_CHECKING:
+    from greenroom.actor.records.ports import ActorHost
 
 __all__ = ["FailOrder", "decide_on_failure"]
 

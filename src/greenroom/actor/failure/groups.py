@@ -10,18 +10,20 @@ another restart, one for all that have failed by then.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
 from greenroom.actor.life import ending
 from greenroom.actor.life.restarting import RestartOrder, forget_alarm, start_again
 from greenroom.actor.messaging.timers import set_alarm
-from greenroom.actor.records.ports import ActorHost
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import restart_state_of
 from greenroom.actor.records.states import State
 from greenroom.policy.directives import Scope, group_of
+
+if TYPE_CHECKING:
+    from greenroom.actor.records.ports import ActorHost
 
 __all__ = ["Group", "join_group"]
 

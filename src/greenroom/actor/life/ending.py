@@ -21,15 +21,19 @@ A kill goes straight to TERMINATED: 4 is left out. An actor that never started h
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.life.hooks import Procedure, attempt_hook
 from greenroom.actor.messaging.drain import drain
 from greenroom.actor.messaging.signals import PostStop, PreStop
-from greenroom.actor.records.ports import ActorHost
 from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.actor.records.states import State
 from greenroom.actor.relations.watch import unwatch_all
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason
+
+if TYPE_CHECKING:
+    from greenroom.actor.records.ports import ActorHost
 
 __all__ = ["close", "end", "end_children", "is_to_come_back"]
 

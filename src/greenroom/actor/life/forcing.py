@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.itemkinds import MESSAGE, STASHED
 from greenroom._core.mailbox.cell import Cell
@@ -12,9 +12,11 @@ from greenroom._core.timing.timers import Alarm
 from greenroom.actor.life import ending
 from greenroom.actor.messaging.drain import drain
 from greenroom.actor.messaging.timers import set_alarm
-from greenroom.actor.records.ports import ActorHost
 from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.exits import KILLED
+
+if TYPE_CHECKING:
+    from greenroom.actor.records.ports import ActorHost
 
 __all__ = ["GRACE", "Deadline", "abandon", "cancel_handler", "patience_of"]
 

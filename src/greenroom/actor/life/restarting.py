@@ -14,7 +14,7 @@ Steps 1 to 3 happen at once, however long the backoff is: nobody holds a socket 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
@@ -25,12 +25,14 @@ from greenroom.actor.life.spec import class_info_of
 from greenroom.actor.messaging.drain import Drain, clear, drain_all
 from greenroom.actor.messaging.signals import PreRestart
 from greenroom.actor.messaging.timers import set_alarm
-from greenroom.actor.records.ports import ActorHost
 from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.actor.records.restartstate import RestartState, restart_state_of
 from greenroom.actor.records.states import State
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason, ends_system
 from greenroom.policy.directives import OnRestart
+
+if TYPE_CHECKING:
+    from greenroom.actor.records.ports import ActorHost
 
 __all__ = [
     "RestartOrder",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from inspect import isawaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.actor import Actor
@@ -12,9 +12,11 @@ from greenroom.actor.api.becoming import CurrentBehavior, close_unawaited, insta
 from greenroom.actor.life.hooks import HANDLE, SIGNAL, Procedure, actor_of, call, call_hook, do, executor_of, method_of
 from greenroom.actor.life.spec import BEHAVIOR, HANDLER, class_info_of
 from greenroom.actor.messaging.signals import PostRestart, PostStart, PreStart
-from greenroom.actor.records.ports import ActorHost
 from greenroom.actor.records.record import ActorRecord, Extras, Settings
 from greenroom.errors import NotAnActor
+
+if TYPE_CHECKING:
+    from greenroom.actor.records.ports import ActorHost
 
 __all__ = ["cares_for_children", "install_actor", "start", "tell_started"]
 

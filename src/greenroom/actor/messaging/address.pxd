@@ -1,6 +1,6 @@
 import cython
 from greenroom._core.mailbox.cell cimport Cell
-from greenroom.actor.messaging.ask cimport put_question
+from greenroom.actor.messaging.question cimport put_question
 
 cdef extern from *:
     """

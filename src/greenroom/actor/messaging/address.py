@@ -6,7 +6,8 @@ from typing import Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.messaging.ask import Question, put_question, wait_for_answer
+from greenroom.actor.messaging.asksync import wait_for_answer
+from greenroom.actor.messaging.question import Question, put_question
 from greenroom.lanes import Lane
 
 __all__ = ["Address", "direct", "lend_methods"]

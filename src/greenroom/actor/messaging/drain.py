@@ -12,7 +12,7 @@ from greenroom._core.flags import ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE, Receipt
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.question import Question
 from greenroom.errors import BadArgument
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from greenroom._core.delivery.admission import Waiter
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
 from greenroom.actor.messaging.address import Address, lend_methods
-from greenroom.actor.messaging.ask import Question, current_handoff, require_timeout
+from greenroom.actor.messaging.question import Question, current_handoff, require_timeout
 from greenroom.actor.messaging.waiting import inspect_actor, on_loop, wait_for_end, wait_for_start
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import STATES, State

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.messaging.ask import current_handoff
+from greenroom.actor.messaging.question import current_handoff
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import State
 from greenroom.errors import ActorTerminated, WaitsForItself, in_words

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom.actor.records.record import ActorRecord, ChildList, Settings
-from greenroom.clock import Random
 from greenroom.exits import ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.specs import Supervision
+from greenroom.seededrandom import Random
 
 __all__ = ["ActorHost", "DeadLetterSink", "SystemPort"]
 

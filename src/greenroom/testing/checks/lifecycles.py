@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.life.spec import class_info_of
-from greenroom.actor.messaging.ask import require_timeout
+from greenroom.actor.messaging.question import require_timeout
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import (
     ChildTerminated,

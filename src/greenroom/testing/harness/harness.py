@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from greenroom._core.simulation.director import Director
 from greenroom._core.simulation.prng import SplitMix
 from greenroom._core.timing.virtualclock import VirtualClock
-from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.timers import cell_of
 from greenroom.actor.records.record import ActorRecord

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.context import Context
-from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.timers import KeyedTimers
 from greenroom.testing.effects import (
     Demonitored,

@@ -24,7 +24,7 @@ from greenroom._core.simulation.schedules import Schedule
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.life.hooks import actor_of
 from greenroom.actor.life.spec import spec_of
-from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import Failure, restart_state_of
 from greenroom.actor.records.states import State

@@ -9,7 +9,7 @@ from greenroom.testing.effects import Sent
 from greenroom.testing.probing.matching import shown
 
 if TYPE_CHECKING:
-    from greenroom.actor.messaging.ask import Question
+    from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.testing.harness.recording import Recorder
 

@@ -15,13 +15,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.signals import Terminated
 from greenroom.testing.probing.matching import matches
 
 if TYPE_CHECKING:
-    from greenroom.actor.messaging.ask import Reply
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.messaging.reply import Reply
     from greenroom.exits import ExitReason
 
 __all__ = ["Ear", "EndOfEar", "Heard", "Inbox"]

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from greenroom.actor.messaging.ask import require_timeout
+from greenroom.actor.messaging.question import require_timeout
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import Terminated
 from greenroom.actor.messaging.waiting import on_loop

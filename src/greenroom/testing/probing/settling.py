@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import SettleTimeout
 from greenroom.system.shutdown import Phase

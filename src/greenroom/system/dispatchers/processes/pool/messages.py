@@ -21,7 +21,7 @@ from greenroom._core.itemkinds import STASHED as PUT_ASIDE
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import Receipt
 from greenroom.actor.api.behavior import UNHANDLED as UNHANDLED_BEHAVIOR
-from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.question import Question
 from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost, in_words
 from greenroom.lanes import Overflow
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.api.context import Context
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.ref import ActorRef, wait_for_room
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.systems import resolve

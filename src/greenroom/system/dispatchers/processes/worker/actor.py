@@ -17,7 +17,7 @@ from greenroom.actor.api.becoming import CurrentBehavior, become_next, install_b
 from greenroom.actor.api.behavior import SAME, STOPPED, Behavior
 from greenroom.actor.life.spec import BEHAVIOR, HANDLER, ActorSpec
 from greenroom.actor.life.starting import install_actor
-from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.question import Question
 from greenroom.errors import NotAnActor
 from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Progress
 from greenroom.system.dispatchers.processes.relay import Relay

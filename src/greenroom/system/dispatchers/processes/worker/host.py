@@ -17,7 +17,7 @@ from greenroom.actor.api.becoming import become_next
 from greenroom.actor.api.behavior import SAME, STOPPED
 from greenroom.actor.life.spec import ActorSpec
 from greenroom.actor.messaging.address import Address, direct
-from greenroom.actor.messaging.ask import Question
+from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import Settings, attach_record
 from greenroom.actor.records.states import State
 from greenroom.lanes import LARGEST_CAPACITY, Lane, MailboxConfig

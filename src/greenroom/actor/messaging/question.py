@@ -21,7 +21,6 @@ import sys
 from _thread import get_ident
 from asyncio import CancelledError, get_running_loop
 from collections.abc import Callable, Generator
-from concurrent.futures import Future as ThreadFuture
 from concurrent.futures import InvalidStateError as ThreadFutureIsDone
 from contextlib import suppress
 from functools import partial
@@ -36,30 +35,25 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.stepping import Wait
 from greenroom._core.timing.timers import LONGEST_DELAY
-from greenroom.clock import ManualClock
 from greenroom.errors import (
     ActorTerminated,
-    AlreadyReplied,
     AskDeadlock,
     AskTimeout,
     BadArgument,
     HandlerBroken,
     InvalidDelay,
     MessageDropped,
-    NotStarted,
     Unhandled,
-    WaitsForItself,
     WrongThread,
     in_words,
 )
 from greenroom.exits import SHUTDOWN, ExitReason
 from greenroom.lanes import Lane
 
-__all__ = ["Question", "Reply", "current_handoff", "put_question", "require_timeout", "wait_for_answer"]
+__all__ = ["Question", "current_handoff", "put_question", "require_timeout", "seconds_of", "send_from_outside"]
 
 # Since Python 3.12, a task may take its first step inside the handler that makes it.
 EAGER_TASKS = sys.version_info >= (3, 12)
-_PATIENCE = 30.0
 _TOO_LATE = (asyncio.InvalidStateError, ThreadFutureIsDone)
 OPEN = 0
 ANSWERED = 1
@@ -418,7 +412,7 @@ class Question(Wait):
 
 def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Question:
     """Send `message` to `cell` and return its question. What prevents the sending is raised where it is awaited."""
-    return _put(cell.loop, cell, Question.__new__(Question), message, _seconds_of(timeout), lane)
+    return _put(cell.loop, cell, Question.__new__(Question), message, seconds_of(timeout), lane)
 
 
 def _put(loop: Loop, cell: Cell, question: Question, message: object, seconds: float, lane: Lane) -> Question:
@@ -445,11 +439,11 @@ def _ask_from_outside(
     handoff = current_handoff(loop)
     question.set_up(loop, cell, None if handoff is None else handoff.cell, seconds)
     question.tell_future(aio.create_future(), aio)
-    _send_from_outside(loop, cell, question, message, lane)
+    send_from_outside(loop, cell, question, message, lane)
     return question
 
 
-def _send_from_outside(loop: Loop, cell: Cell, question: Question, message: object, lane: Lane) -> None:
+def send_from_outside(loop: Loop, cell: Cell, question: Question, message: object, lane: Lane) -> None:
     try:
         loop.inbound.offer(cell, message, question, lane)
     except Exception as exc:
@@ -459,47 +453,13 @@ def _send_from_outside(loop: Loop, cell: Cell, question: Question, message: obje
             loop.inbound.call(None, question.arm)
 
 
-def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Any:
-    """Send `message` and wait for the reply, on a thread that runs no loop."""
-    seconds = _seconds_of(timeout)
-    loop: Loop = cell.loop
-    mine = get_ident() == loop.runq.thread and not loop.closed
-    if mine and loop.runq.rouse is None:
-        raise NotStarted(loop.host.port.name, "ask_sync()")
-    if mine or asyncio._get_running_loop() is not None:
-        raise WaitsForItself("ask_sync() would hold up the loop of this thread: write `await ref.ask(...)` here")
-    question = Question.__new__(Question)
-    handoff = current_handoff(loop)
-    question.set_up(loop, cell, None if handoff is None else handoff.cell, seconds)
-    future: ThreadFuture[Any] = ThreadFuture()
-    question.tell_future(future, None)
-    # Time is the system's. But a system whose thread is held up does not come to see that it has passed, so this
-    # thread looks at its own clock too; if the system's is turned by hand, only after a while.
-    _send_from_outside(loop, cell, question, message, lane)
-    question._is_waited_for_by(handoff)
-    if handoff is not None:
-        handoff.waits(True)
-    patience = None if timeout is None else seconds + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
-    try:
-        return future.result(patience)
-    except TimeoutError:
-        if not future.cancel():
-            return future.result()  # it has come after all; or the timeout is the handler's own, and raised
-        loop.inbound.call(None, question._give_up)
-        raise AskTimeout(cell.shown(), seconds) from None
-    finally:
-        if handoff is not None:
-            handoff.waits(False)
-            handoff.question = None
-
-
 def current_handoff(loop: Loop) -> Any:
     """What this thread does for an actor of `loop`, if it does something."""
     handoff = current_handoffs.get(get_ident()) if current_handoffs else None
     return handoff if handoff is not None and handoff.cell.loop is loop else None
 
 
-def _seconds_of(timeout: Any) -> float:
+def seconds_of(timeout: Any) -> float:
     """The time that an answer has, negative if all the time in the world; raise unless it is a number of seconds."""
     if timeout is None:
         return -1.0
@@ -519,40 +479,3 @@ def require_timeout(timeout: Any) -> None:
         valid = False
     if not valid:
         raise InvalidDelay("timeout", timeout)
-
-
-class Reply:
-    """A reply to come, from anywhere and by anybody; once."""
-
-    __slots__ = ("_given", "_loop", "_question", "_send")
-
-    def __init__(self, loop: Loop, question: Question | None, send: Callable[[object], object]) -> None:
-        self._loop = loop
-        self._question = question
-        # What a reply to a message that was not asked does.
-        self._send = send
-        self._given = False
-
-    def send(self, value: object) -> None:
-        """Answer with `value`."""
-        question = self._question
-        self._give((lambda: self._send(value)) if question is None else (lambda: question.answer(value)))
-
-    def fail(self, exc: BaseException) -> None:
-        """Let the asker get `exc`."""
-        if not isinstance(exc, BaseException):
-            raise BadArgument(f"a reply fails with an exception, not with {exc!r}")
-        question = self._question
-        self._give((lambda: None) if question is None else (lambda: question.refuse(exc)))
-
-    def _give(self, action: Callable[[], object]) -> None:
-        if self._given:
-            raise AlreadyReplied
-        self._given = True
-        if get_ident() == self._loop.runq.thread:
-            action()
-        else:
-            self._loop.inbound.call(None, action)
-
-    def __reduce__(self) -> Any:
-        raise BadArgument("a reply cannot be pickled: it belongs to the process of the actor that was asked")

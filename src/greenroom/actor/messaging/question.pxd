@@ -57,7 +57,7 @@ cdef class Question(Wait):
 cpdef Question put_question(Cell cell, object message, object timeout, object lane)
 cdef Question _put(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
 cdef Question _ask_from_outside(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
-cdef _send_from_outside(Loop loop, Cell cell, Question question, object message, object lane)
+cpdef send_from_outside(Loop loop, Cell cell, Question question, object message, object lane)
 cpdef object current_handoff(Loop loop)
 @cython.locals(seconds=double)
-cdef double _seconds_of(object timeout) except? -2.0
+cpdef double seconds_of(object timeout) except? -2.0

@@ -1,1 +1,0 @@
-# Empty on purpose: its presence has build.py compiled.
