@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tools import conformance
+from tools.site_links import without_links_out
 
 
 def test_every_row_and_case_has_a_test() -> None:
@@ -22,6 +24,36 @@ def test_a_row_without_a_test_is_found_out() -> None:
     found = conformance.find_tests()
     del found["M5"], found["case 57"]
     assert conformance.missing(found) == ["M5", "case 57"]
+
+
+def test_every_link_to_a_test_leads_to_a_file() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", conformance.page(conformance.find_tests()))
+    assert len(links) > len(conformance.ROWS) + len(conformance.CASES)
+    assert [link for link in links if not (conformance.PAGE.parent / link).is_file()] == []
+
+
+def test_a_row_links_to_the_files_with_most_of_its_tests() -> None:
+    found = conformance.find_tests()
+    found["B8"] = {f"tests/test_{name}.py": ["test"] * count for name, count in zip("abcdef", (1, 2, 6, 5, 4, 3))}
+    line = next(line for line in conformance.page(found).splitlines() if line.startswith("| B8 |"))
+    assert line == (
+        "| B8 | A pytest plugin | 21 | "
+        "[tests/test_c.py](../tests/test_c.py) (6), [tests/test_d.py](../tests/test_d.py) (5), "
+        "[tests/test_e.py](../tests/test_e.py) (4), [tests/test_f.py](../tests/test_f.py) (3) and 2 more |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("link", "where", "shown"),
+    [
+        ("[a test](../tests/test_clock.py)", "conformance.md", "a test"),
+        ("[a page](simulation.md)", "conformance.md", "[a page](simulation.md)"),
+        ("[a page](../simulation.md#faults)", "decisions/001.md", "[a page](../simulation.md#faults)"),
+        ("[a test](../../tests/test_clock.py)", "decisions/001.md", "a test"),
+    ],
+)
+def test_the_site_shows_links_out_of_the_docs_as_text(link: str, where: str, shown: str) -> None:
+    assert without_links_out(f"| {link}, {link} |", where) == f"| {shown}, {shown} |"
 
 
 @pytest.mark.parametrize(
