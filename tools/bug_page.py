@@ -1,6 +1,6 @@
-"""Write docs/bugs.md: planted bugs, and what a simulation says of them; with their pictures.
+"""Write docs/bugs.md and its pictures: planted bugs, and how a simulation finds them.
 
-Everything on the page is what the programs print: the same on every machine and in both builds, so a test can compare.
+The page shows what the programs print. That is the same on every machine and in both builds, so a test can compare it.
 
 Run as ``python -m tools.bug_page`` to write the page.
 """
@@ -30,12 +30,12 @@ RANDOM_RUNS = 2000
 
 HEAD = """# Bugs that only some orders show
 
-Three classic bugs of concurrent programs, each planted in a program of a page, and what `explore` prints when it finds
-them; then one so rare that the schedule matters. The programs pass when they are simply run, on asyncio and on uvloop:
-the order in which messages come by themselves is a kind one. Everything below is real output, written by
-`make bug-page` and compared by a test in both builds; the pictures are `failure.shortest.trace.svg()`.
+Three classic concurrency bugs, each planted in a short program, and what `explore` prints when it finds them. A fourth
+is so rare that the choice of schedule matters. All four programs pass in an ordinary run, on asyncio and on uvloop,
+because their messages then arrive in a harmless order.
 
-How simulations work is on [their own page](simulation.md).
+The output below is real: `make bug-page` writes it, and a test compares it in both builds. The pictures are
+`failure.shortest.trace.svg()`. The page [Simulation](simulation.md) explains how simulations work.
 """
 
 
@@ -43,12 +43,12 @@ def find(module: ModuleType) -> tuple[Report, str]:
     """What `explore` finds and prints."""
     output = io.StringIO()
     report = explore(module.program, check=getattr(module, "is_right", None), output=output)
-    # How long it took is another each time.
+    # The last line says how long it took, which differs each time.
     return report, "\n".join(line for line in output.getvalue().splitlines() if not line.startswith("("))
 
 
 def failure_of(report: Report) -> Failure:
-    """The failure, which there must be."""
+    """The failure that must have been found."""
     if report.failure is None:
         raise RuntimeError("the planted bug was not found")
     return report.failure
@@ -73,7 +73,7 @@ def section(title: str, module: ModuleType) -> tuple[str, str]:
 
 
 def _paragraphs(module: ModuleType) -> Iterator[str]:
-    """What the program's own docstring says, and where it is."""
+    """The docstring of the program, and where to find it."""
     yield inspect.cleandoc(module.__doc__ or "")
     yield ""
     yield f"The program: `{module.__name__.replace('.', '/')}.py`."

@@ -1,8 +1,8 @@
-"""An ask cycle that shows only under load: a shop asks its store for goods, and the store asks the shop what it sold.
+"""A shop asks its store for goods, and the store asks the shop what it has sold.
 
-Each of them awaits the other's answer inside a handler. As long as the store counts while the shop is idle, all is
-well; when an order comes in at that very moment, each waits for the other. Greenroom sees the cycle and raises
-`AskDeadlock` where it closes; in most runtimes both would wait for their timeouts.
+Each awaits the other's answer inside a handler. That works as long as the shop is idle when the store counts. If an
+order arrives at that moment, each waits for the other. Greenroom detects the cycle and raises `AskDeadlock` at the ask
+that closes it. In most runtimes both would wait until their timeouts expire.
 """
 
 from __future__ import annotations

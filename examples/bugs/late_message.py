@@ -1,8 +1,8 @@
-"""A message to an actor that is stopping: a till is closed while payments are still on their way to it.
+"""A till is closed while payments are still on their way to it.
 
-The counter stops the till, and forgets it when the till has ended. A payment that comes in between is sent to a till
-that takes nothing any more: it becomes a dead letter, and nobody hears of it. It is a matter of one message: in the
-order in which they come by themselves, the last payment is always in time.
+The counter stops the till, and forgets it only when the till has ended. A payment that arrives in between goes to a
+till that is stopping: it becomes a dead letter, and the counter does not notice. The window is one message wide: in an
+ordinary run, the last payment is always in time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A lost update: two clerks read an account, add to what they read, and write it back.
+"""Two clerks each read the balance of an account, add a deposit, and write the sum back.
 
-Each message is handled alone, so no lock is missing anywhere; and yet, when one clerk reads before the other has
-written, one deposit is gone. In the order in which messages come by themselves it never happens: the second clerk has
-a longer way to walk.
+Each actor handles one message at a time, so no lock is missing. Still, if one clerk reads before the other has written,
+one deposit is lost. An ordinary run never shows it: the second deposit passes through three messengers, so it always
+arrives later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A bug of depth three: three things have to happen in one order, among many that do not matter.
+"""A bug of depth three: three events must happen in one particular order, among many that do not matter.
 
-A reader takes four looks. It breaks if the writer has finished all its work before the second look, while the cleaner
-finishes between the third look and the fourth. Plain random choice would have to pass the reader over twenty times in a
-row; the `pct` schedule, which has strict priorities and changes them at a few moments, needs two lucky draws.
+A reader looks four times. It breaks if the writer finishes all its work before the second look, and the cleaner
+finishes between the third look and the fourth. Plain random choice would have to pass over the reader twenty times in a
+row. The `pct` schedule has strict priorities and changes them at a few points, so it needs only two lucky draws.
 """
 
 from __future__ import annotations
