@@ -145,8 +145,8 @@ HEAD = """# Conformance
 
 What Greenroom promises, and the tests that check it. Each link leads to a test file and says how many of its tests
 check this promise. All of them run in both builds, compiled and plain Python. Most run on asyncio and on uvloop, with
-actors on worker threads, and in [simulations](simulation.md), 200 seeds for each case. Actors in worker processes have
-tests of their own.
+actors on worker threads, and in [simulations](simulation.md) at many seeds. Actors in worker processes have tests of
+their own.
 
 This page is generated: `make conformance` writes it from the ids in the tests. The tests fail if a promise has no test,
 or if the page is out of date.
