@@ -52,7 +52,7 @@ _log = logging.getLogger("greenroom")
 Operation = Generator[None, None, None]
 
 
-class SupervisorBase(Actor[Any, Any]):
+class SupervisorBase(Actor):
     """The common part of `Supervisor` and `DynamicSupervisor`."""
 
     REQUESTS: ClassVar[tuple[type, ...]] = (StartChild, StopChild, WhichChildren, CountChildren)

@@ -172,7 +172,7 @@ class ChildRecord:
         self.spec = spec
         self.key = key
         self.notify = notify
-        self.ref: ActorRef[Any, Any] | None = None
+        self.ref: ActorRef | None = None
         self.status = STOPPED
         # How it ended, and whether something is still to be done about that.
         self.reason: ExitReason | None = None

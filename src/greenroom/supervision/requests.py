@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class StartChild(Request[ActorRef[Any, Any]]):
+class StartChild(Request[ActorRef]):
     """Start another child: of a `Supervisor`, by its `ChildSpec`; of a `DynamicSupervisor`, with these arguments.
 
     The answer is its ref, when it is running. What prevented its start is raised, and the child is then forgotten.
@@ -48,7 +48,7 @@ class _About:
 
     __slots__ = ("child",)
 
-    def __init__(self, child: str | ActorRef[Any, Any]) -> None:
+    def __init__(self, child: str | ActorRef) -> None:
         self.child = child
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class StopChild(_About, Request[None]):
     __slots__ = ()
 
 
-class RestartChild(_About, Request[ActorRef[Any, Any]]):
+class RestartChild(_About, Request[ActorRef]):
     """Start a child that was stopped, or has finished: a new actor of the same name. The answer is its ref."""
 
     __slots__ = ()
@@ -90,7 +90,7 @@ class ChildInfo:
     """One child of a supervisor, at one moment. Times are of the system's clock."""
 
     name: str
-    ref: ActorRef[Any, Any] | None
+    ref: ActorRef | None
     """None if it was stopped, or has finished."""
     state: State
     restarts: int

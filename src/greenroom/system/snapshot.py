@@ -92,7 +92,7 @@ def snapshots_of(child_list: ChildList) -> list[ActorSnapshot]:
 
 def _snapshot_of(record: ActorRecord, children: list[ActorRecord]) -> ActorSnapshot:
     cell = record.cell
-    ref: ActorRef[Any, Any] = cell.ref
+    ref: ActorRef = cell.ref
     depths = {lane.name: cell.depth(lane) for lane in Lane}
     return ActorSnapshot(
         id=cell.id,
@@ -155,7 +155,7 @@ def _lines(child_list: ChildList, margin: str) -> Iterator[str]:
 
 
 def _describe(record: ActorRecord) -> str:
-    ref: ActorRef[Any, Any] = record.cell.ref
+    ref: ActorRef = record.cell.ref
     kind = record.spec.label[0]
     parts = [ref.name if type(ref._name) is not str else f"{ref.name} ({kind})", STATES[record.state].value]
     dispatcher = _dispatcher_of(record)

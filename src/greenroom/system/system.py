@@ -96,7 +96,7 @@ class ActorSystem(Spawns, Spawner):
         self.observers = Observers(hooks)
         self._dispatchers: Dispatchers | None = None
         enrol(self)
-        self.root: ActorRef[Any, Any] | None = None
+        self.root: ActorRef | None = None
         if root is not None:
             self.root = self.spawn(root, name="root")
             self._life.root = self.root._cell
@@ -295,14 +295,12 @@ class ActorSystem(Spawns, Spawner):
 
     # -- actors
 
-    def actor(self, name_or_id: str | int) -> ActorRef[Any, Any] | None:
+    def actor(self, name_or_id: str | int) -> ActorRef | None:
         """The actor with this id, this path (`/parent/child`) or this name at the top; None if none is alive."""
-        found: ActorRef[Any, Any] | None = self.call(
-            "actor()", lambda: find_by_name(self._loop, self._life.top, name_or_id)
-        )
+        found: ActorRef | None = self.call("actor()", lambda: find_by_name(self._loop, self._life.top, name_or_id))
         return found
 
-    def actors(self) -> list[ActorRef[Any, Any]]:
+    def actors(self) -> list[ActorRef]:
         """The refs of all actors that are alive."""
         return self.call("actors()", lambda: [cell.ref for cell in self._loop.table])
 
@@ -314,7 +312,7 @@ class ActorSystem(Spawns, Spawner):
 
     # -- what can be seen
 
-    def ledger(self, ref: ActorRef[Any, Any] | None = None) -> Ledger:
+    def ledger(self, ref: ActorRef | None = None) -> Ledger:
         """What became of every message, in this system or (given its ref) of one actor, even after its end."""
         if ref is None:
             return self.call("ledger()", lambda: count_loop(self._loop))

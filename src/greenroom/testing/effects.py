@@ -55,10 +55,10 @@ class Sent(Effect):
 
     def __init__(
         self,
-        to: ActorRef[Any, Any],
+        to: ActorRef,
         message: Any,
         lane: Lane,
-        sender: ActorRef[Any, Any] | None,
+        sender: ActorRef | None,
         question: Question | None,
         settle: Callable[[], None],
     ) -> None:
@@ -125,7 +125,7 @@ class Spawned(Effect):
         "supervision",
     )
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
     factory: Any
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -135,7 +135,7 @@ class Spawned(Effect):
     env: Mapping[str, Any]
     dispatcher: str
 
-    def __init__(self, messages: Callable[[ActorRef[Any, Any]], list[Any]]) -> None:
+    def __init__(self, messages: Callable[[ActorRef], list[Any]]) -> None:
         self._messages = messages
 
     def complete(self, record: ActorRecord) -> None:
@@ -174,9 +174,7 @@ class TimerStarted(Effect):
 
     __slots__ = ("_now", "_timer", "delay", "fixed_rate", "interval", "key", "message", "to")
 
-    def __init__(
-        self, timer: Timer, key: Hashable, to: ActorRef[Any, Any], delay: float, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, timer: Timer, key: Hashable, to: ActorRef, delay: float, now: Callable[[], float]) -> None:
         self.key = key
         self.to = to
         # A timer lets go of what it has when it ends.
@@ -234,9 +232,9 @@ class Stopped(Frozen, Effect):
 
     __slots__ = ("ref",)
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
 
-    def __init__(self, ref: ActorRef[Any, Any]) -> None:
+    def __init__(self, ref: ActorRef) -> None:
         self._set(ref)
 
 
@@ -245,10 +243,10 @@ class Watched(Frozen, Effect):
 
     __slots__ = ("ref", "message")  # noqa: RUF023 - their order is that of the arguments
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
     message: Any
 
-    def __init__(self, ref: ActorRef[Any, Any], message: Any = None) -> None:
+    def __init__(self, ref: ActorRef, message: Any = None) -> None:
         self._set(ref, message)
 
 
@@ -257,9 +255,9 @@ class Unwatched(Frozen, Effect):
 
     __slots__ = ("ref",)
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
 
-    def __init__(self, ref: ActorRef[Any, Any]) -> None:
+    def __init__(self, ref: ActorRef) -> None:
         self._set(ref)
 
 
@@ -268,10 +266,10 @@ class Monitored(Frozen, Effect):
 
     __slots__ = ("ref", "mref")  # noqa: RUF023 - as above
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
     mref: MonitorRef
 
-    def __init__(self, ref: ActorRef[Any, Any], mref: MonitorRef) -> None:
+    def __init__(self, ref: ActorRef, mref: MonitorRef) -> None:
         self._set(ref, mref)
 
 
@@ -280,10 +278,10 @@ class Demonitored(Frozen, Effect):
 
     __slots__ = ("ref", "mref")  # noqa: RUF023 - as above
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
     mref: MonitorRef
 
-    def __init__(self, ref: ActorRef[Any, Any], mref: MonitorRef) -> None:
+    def __init__(self, ref: ActorRef, mref: MonitorRef) -> None:
         self._set(ref, mref)
 
 
@@ -292,9 +290,9 @@ class Linked(Frozen, Effect):
 
     __slots__ = ("ref",)
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
 
-    def __init__(self, ref: ActorRef[Any, Any]) -> None:
+    def __init__(self, ref: ActorRef) -> None:
         self._set(ref)
 
 
@@ -303,7 +301,7 @@ class Unlinked(Frozen, Effect):
 
     __slots__ = ("ref",)
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
 
-    def __init__(self, ref: ActorRef[Any, Any]) -> None:
+    def __init__(self, ref: ActorRef) -> None:
         self._set(ref)

@@ -83,10 +83,10 @@ class Actor(_Base[M, R]):
     def post_restart(self) -> Any:
         """After the actor was made afresh."""
 
-    def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> Any:
+    def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> Any:
         """A watched actor has ended. An actor that watches and does not have this method fails with `DeathPact`."""
 
-    def on_child_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> Any:
+    def on_child_terminated(self, ref: ActorRef, cause: BaseException | None) -> Any:
         """A child has ended for good."""
 
     def on_signal(self, signal: Signal) -> Any:

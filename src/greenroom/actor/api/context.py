@@ -46,9 +46,9 @@ class Context(ActorRecord, Spawns):
     # -- who and where
 
     @property
-    def self(self) -> ActorRef[Any, Any]:
+    def self(self) -> ActorRef:
         """The actor's own ref."""
-        ref: ActorRef[Any, Any] = self.cell.shown()  # type: ignore[assignment]
+        ref: ActorRef = self.cell.shown()  # type: ignore[assignment]
         return ref
 
     @property
@@ -57,12 +57,12 @@ class Context(ActorRecord, Spawns):
         return self.self.name
 
     @property
-    def parent(self) -> ActorRef[Any, Any] | None:
+    def parent(self) -> ActorRef | None:
         """The ref of its parent, or None if the system spawned it."""
         return self.self.parent
 
     @property
-    def children(self) -> list[ActorRef[Any, Any]]:
+    def children(self) -> list[ActorRef]:
         """The refs of its children, eldest first."""
         return [] if self.child_list is None else [child.cell.ref for child in self.child_list.records()]
 
@@ -111,11 +111,11 @@ class Context(ActorRecord, Spawns):
         return hand.sender
 
     @property
-    def sender(self) -> ActorRef[Any, Any] | None:
+    def sender(self) -> ActorRef | None:
         """Who sent the message in hand, if an actor did."""
         receipt = self._receipt()
         shown: Any = receipt.shown_sender() if isinstance(receipt, Receipt) else receipt
-        sender: ActorRef[Any, Any] | None = shown
+        sender: ActorRef | None = shown
         return sender
 
     @property
@@ -172,7 +172,7 @@ class Context(ActorRecord, Spawns):
     def _owe(self, question: Question) -> None:
         question.defer(self.ensure_extras().deferred)
 
-    def forward(self, ref: ActorRef[Any, Any]) -> None:
+    def forward(self, ref: ActorRef) -> None:
         """Pass the message in hand on to `ref`, as if its sender had sent it there: `ref` answers if it was asked."""
         target = cell_of(ref, "forward()")
         receipt = self._require_message("forward()")
@@ -200,22 +200,22 @@ class Context(ActorRecord, Spawns):
             """Bring up a child: as `ActorSystem.spawn`."""
             return self.system.spawn(factory, *args, parent=self.self, **options)
 
-    def stop(self, child: ActorRef[Any, Any] | None = None) -> None:
+    def stop(self, child: ActorRef | None = None) -> None:
         """Stop a child, or (without one) the actor itself, after the message in hand."""
         cell = self.cell if child is None else cell_of(child, "stop(child)")
         if child is not None and child.parent != self.self:
             raise BadArgument(f"{child} is no child of {self.self}: use `ref.stop()` for others")
         self.cell.loop.host.request_end(cell, NORMAL)
 
-    def watch(self, ref: ActorRef[Any, Any], message: object = None) -> None:
+    def watch(self, ref: ActorRef, message: object = None) -> None:
         """Be told when `ref` has ended: by `on_terminated`, or by `message` if one is given."""
         watch(self, cell_of(ref, "watch()"), message)
 
-    def unwatch(self, ref: ActorRef[Any, Any]) -> None:
+    def unwatch(self, ref: ActorRef) -> None:
         """Be told no more, even if it has ended and the notice is queued."""
         unwatch(self, cell_of(ref, "unwatch()"))
 
-    def monitor(self, ref: ActorRef[Any, Any]) -> MonitorRef:
+    def monitor(self, ref: ActorRef) -> MonitorRef:
         """Get the message `Down(mref, ref, reason)` when `ref` has ended; every monitor gets its own."""
         return monitor(self, cell_of(ref, "monitor()"))
 
@@ -223,11 +223,11 @@ class Context(ActorRecord, Spawns):
         """End a monitor; False when there is none. With `flush`, a `Down` that is queued does not come either."""
         return demonitor(self, mref, flush)
 
-    def link(self, ref: ActorRef[Any, Any]) -> None:
+    def link(self, ref: ActorRef) -> None:
         """Share the fate of `ref`: when one of the two ends abnormally, the other fails with its reason."""
         link(self, cell_of(ref, "link()"))
 
-    def unlink(self, ref: ActorRef[Any, Any]) -> None:
+    def unlink(self, ref: ActorRef) -> None:
         """Share it no more, even if it has ended and the notice is queued."""
         unlink(self, cell_of(ref, "unlink()"))
 
@@ -244,7 +244,7 @@ class Context(ActorRecord, Spawns):
 
     # -- time
 
-    def send_after(self, delay: float, target: ActorRef[Any, Any], message: object) -> Timer:
+    def send_after(self, delay: float, target: ActorRef, message: object) -> Timer:
         """Send `message` to `target` after `delay` seconds, unless this actor ends before."""
         # What `start_timer` does, without its two calls: a fifth of the time (`make bench`, P11).
         if type(delay) is not float:
@@ -255,9 +255,7 @@ class Context(ActorRecord, Spawns):
         timer: Timer = cell.loop.start_timer(delay, to, message, 0.0, False, cell)
         return timer
 
-    def send_every(
-        self, interval: float, target: ActorRef[Any, Any], message: object, *, fixed_rate: bool = False
-    ) -> Timer:
+    def send_every(self, interval: float, target: ActorRef, message: object, *, fixed_rate: bool = False) -> Timer:
         """Send `message` to `target` every `interval` seconds: after the last was handled, or at a fixed rate."""
         return start_timer(self.cell, interval, cell_of(target, "send_every()"), message, interval, fixed_rate)
 

@@ -49,7 +49,7 @@ class Spawns:
             supervision: Supervision | None = None,
             drain: Drain | None = None,
             env: Mapping[str, Any] | None = None,
-            parent: ActorRef[Any, Any] | None = None,
+            parent: ActorRef | None = None,
         ) -> ActorRef[M, R]: ...
         @overload
         def spawn(self, factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwargs) -> ActorRef[M, R]: ...
@@ -79,7 +79,7 @@ class Spawns:
         ) -> ActorRef[M, R]: ...
         @overload
         def spawn(
-            self, factory: Callable[..., Actor[M, R]], /, *args: Any, parent: ActorRef[Any, Any] | None, **kwargs: Any
+            self, factory: Callable[..., Actor[M, R]], /, *args: Any, parent: ActorRef | None, **kwargs: Any
         ) -> ActorRef[M, R]: ...
         @overload
         def spawn(
@@ -93,7 +93,7 @@ class Spawns:
             supervision: Supervision | None = None,
             drain: Drain | None = None,
             env: Mapping[str, Any] | None = None,
-            parent: ActorRef[Any, Any] | None = None,
+            parent: ActorRef | None = None,
         ) -> ActorRef[M, Any]: ...
         @overload
         def spawn(
@@ -107,8 +107,8 @@ class Spawns:
             supervision: Supervision | None = None,
             drain: Drain | None = None,
             env: Mapping[str, Any] | None = None,
-            parent: ActorRef[Any, Any] | None = None,
-        ) -> ActorRef[Any, Any]: ...
-        def spawn(self, factory: Any, /, *args: Any, **kwargs: Any) -> ActorRef[Any, Any]:
+            parent: ActorRef | None = None,
+        ) -> ActorRef: ...
+        def spawn(self, factory: Any, /, *args: Any, **kwargs: Any) -> ActorRef:
             """Bring up an actor, and return its ref at once; nothing of it runs inside this call."""
             ...

@@ -58,7 +58,7 @@ class ActorClassInfo:
 
     __slots__ = ("actor_class", "handler", "hooks", "keeps_state", "label", "plain", "spec")
 
-    def __init__(self, actor_class: type[Actor[Any, Any]]) -> None:
+    def __init__(self, actor_class: type[Actor]) -> None:
         self.actor_class = actor_class
         self.label = (actor_class.__name__,)
         self.handler = _handler_of(actor_class)
@@ -120,7 +120,7 @@ def spec_of(factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Acto
     return ActorSpec(MAKER, factory, args, kwargs)
 
 
-def class_info_of(actor_class: type[Actor[Any, Any]]) -> ActorClassInfo:
+def class_info_of(actor_class: type[Actor]) -> ActorClassInfo:
     """What there is to know of `actor_class`."""
     known: ActorClassInfo | None = actor_class.__greenroom_class_info__
     if known is None or known.actor_class is not actor_class:  # its base's

@@ -37,7 +37,7 @@ class Drain:
         self.target = target
 
     @staticmethod
-    def REDIRECT(ref: ActorRef[Any, Any]) -> Drain:  # noqa: N802 - beside its siblings, which are constants
+    def REDIRECT(ref: ActorRef) -> Drain:  # noqa: N802 - beside its siblings, which are constants
         """Queued messages go to `ref`, from their own senders; asks are then its to answer."""
         if not isinstance(ref, Address):
             raise BadArgument(f"Drain.REDIRECT() takes the ref to send to, not {ref!r}")

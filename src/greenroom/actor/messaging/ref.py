@@ -75,7 +75,7 @@ class ActorRef(Address, Generic[M, R]):
     if TYPE_CHECKING:
 
         def tell(  # type: ignore[override]
-            self, message: M, *, lane: Lane = _DATA, sender: ActorRef[Any, Any] | None = None
+            self, message: M, *, lane: Lane = _DATA, sender: ActorRef | None = None
         ) -> None:
             """Send a message. Never blocks; from any thread."""
 
@@ -130,9 +130,9 @@ class ActorRef(Address, Generic[M, R]):
         return "/" + "/".join(reversed(names))
 
     @property
-    def parent(self) -> ActorRef[Any, Any] | None:
+    def parent(self) -> ActorRef | None:
         """The ref of its parent, or None if the system spawned it."""
-        parent: ActorRef[Any, Any] | None = self._parent  # type: ignore[assignment]
+        parent: ActorRef | None = self._parent  # type: ignore[assignment]
         return parent
 
     @property

@@ -6,7 +6,7 @@ PreStart()
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom.exits import ExitReason
 from greenroom.frozen import Frozen
@@ -110,11 +110,11 @@ class Terminated(_Told, Signal):
 
     __slots__ = ("ref", "cause", "reason")  # noqa: RUF023 - their order is that of the arguments
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
     cause: BaseException | None
     reason: ExitReason
 
-    def __init__(self, ref: ActorRef[Any, Any], cause: BaseException | None, reason: ExitReason) -> None:
+    def __init__(self, ref: ActorRef, cause: BaseException | None, reason: ExitReason) -> None:
         self._set(ref, cause, reason)
 
 
@@ -123,11 +123,11 @@ class ChildTerminated(_Told, Signal):
 
     __slots__ = ("ref", "cause", "reason")  # noqa: RUF023 - as above
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
     cause: BaseException | None
     reason: ExitReason
 
-    def __init__(self, ref: ActorRef[Any, Any], cause: BaseException | None, reason: ExitReason) -> None:
+    def __init__(self, ref: ActorRef, cause: BaseException | None, reason: ExitReason) -> None:
         self._set(ref, cause, reason)
 
 
@@ -142,7 +142,7 @@ class MonitorRef:
 
     __slots__ = ("number", "ref")
 
-    def __init__(self, ref: ActorRef[Any, Any], number: int) -> None:
+    def __init__(self, ref: ActorRef, number: int) -> None:
         self.ref = ref
         self.number = number
 
@@ -162,10 +162,10 @@ class Down(_Told):
     __slots__ = ("mref", "ref", "reason")  # noqa: RUF023 - as above
 
     mref: MonitorRef
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
     reason: ExitReason
 
-    def __init__(self, mref: MonitorRef, ref: ActorRef[Any, Any], reason: ExitReason) -> None:
+    def __init__(self, mref: MonitorRef, ref: ActorRef, reason: ExitReason) -> None:
         self._set(mref, ref, reason)
 
 
@@ -174,8 +174,8 @@ class Exit(_Told):
 
     __slots__ = ("ref", "reason")  # noqa: RUF023 - as above
 
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
     reason: ExitReason
 
-    def __init__(self, ref: ActorRef[Any, Any], reason: ExitReason) -> None:
+    def __init__(self, ref: ActorRef, reason: ExitReason) -> None:
         self._set(ref, reason)

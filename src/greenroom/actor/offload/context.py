@@ -90,12 +90,12 @@ class OffloadedContext(Context):
         return super()._receipt() if handoff is None or self.hand() is not None else handoff.sender
 
     @property
-    def children(self) -> list[ActorRef[Any, Any]]:
+    def children(self) -> list[ActorRef]:
         """The refs of its children, eldest first."""
         return self._children()
 
     @on_loop_thread
-    def _children(self) -> list[ActorRef[Any, Any]]:
+    def _children(self) -> list[ActorRef]:
         return Context.children.fget(self)  # type: ignore[attr-defined,no-any-return]
 
     @property

@@ -29,10 +29,10 @@ from greenroom.testing.checks.alike import what_differs
 
 __all__ = ["HookCall", "HookLog", "assert_ended", "assert_states"]
 
-A = TypeVar("A", bound=Actor[Any, Any])
+A = TypeVar("A", bound=Actor)
 
 
-def assert_states(ref: ActorRef[Any, Any], *states: State | str | EllipsisType) -> tuple[State, ...]:
+def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[State, ...]:
     """Fail unless the actor went through exactly these states so far; `...` stands for any in between. The states.
 
     A state may be given by its name, as in `assert_states(ref, "created", ..., "terminated")`. Actors remember their
@@ -77,7 +77,7 @@ def _name_of_state(state: State) -> str:
 
 
 async def assert_ended(
-    ref: ActorRef[Any, Any],
+    ref: ActorRef,
     *how: ExitKind | ExitReason | str | type[BaseException] | BaseException,
     timeout: float = 3.0,
 ) -> ExitReason:
@@ -118,7 +118,7 @@ async def assert_ended(
     return reason
 
 
-def _heed(ref: ActorRef[Any, Any], cause: BaseException) -> None:
+def _heed(ref: ActorRef, cause: BaseException) -> None:
     """The test expects `cause`: a simulation need not say in the end that an actor has let it out."""
     director = ref._cell.loop.director
     if director is not None:
@@ -157,7 +157,7 @@ class HookCall(NamedTuple):
     """One call of a hook: its name, whose it was, and what it was called with."""
 
     name: str
-    ref: ActorRef[Any, Any]
+    ref: ActorRef
     arguments: tuple[Any, ...] = ()
 
 
@@ -275,7 +275,7 @@ class HookLog:
         """The names of the hooks that were called; `records` has whose they were, and with what."""
         return [call.name for call in self.records]
 
-    def assert_called(self, *hooks: str | EllipsisType, actor: ActorRef[Any, Any] | None = None) -> list[HookCall]:
+    def assert_called(self, *hooks: str | EllipsisType, actor: ActorRef | None = None) -> list[HookCall]:
         """Fail unless exactly these were called so far (of one `actor`, if given); `...` stands for any in between."""
         for hook in hooks:
             if not isinstance(hook, EllipsisType) and hook not in (*_HOOK_OF.values(), *_OTHER_HOOKS):

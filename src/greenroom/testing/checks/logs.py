@@ -29,7 +29,7 @@ class _Captured(NamedTuple):
     record: logging.LogRecord
     text: str
 
-    def is_about(self, actor: ActorRef[Any, Any] | str) -> bool:
+    def is_about(self, actor: ActorRef | str) -> bool:
         """Whether it has the actor in its fields or, if it has none, in its text."""
         fields = vars(self.record)
         path = str(actor)
@@ -70,7 +70,7 @@ class CapturedLogs:
         pattern: str | re.Pattern[str] = "",
         *,
         level: int | str = logging.NOTSET,
-        actor: ActorRef[Any, Any] | str | None = None,
+        actor: ActorRef | str | None = None,
     ) -> logging.LogRecord:
         """Fail unless something was logged that `pattern`, a regular expression, is found in; the first such record.
 
@@ -88,7 +88,7 @@ class CapturedLogs:
         pattern: str | re.Pattern[str] = "",
         *,
         level: int | str = logging.WARNING,
-        actor: ActorRef[Any, Any] | str | None = None,
+        actor: ActorRef | str | None = None,
     ) -> None:
         """Fail if anything of this level or above was logged; with `pattern` or `actor`, anything such."""
         found = self._find(pattern, level, actor)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.deadletters import DeadLetter
     from greenroom.actor.messaging.ref import ActorRef
 
-    A = TypeVar("A", bound=Actor[Any, Any], default=Any)
+    A = TypeVar("A", bound=Actor, default=Any)
     E = TypeVar("E", bound=Effect)
 else:
     from typing import TypeVar
@@ -39,7 +39,7 @@ class Findings(Generic[A]):
     def __init__(self, recorder: Recorder, session: Session) -> None:
         self._recorder = recorder
         self._session = session
-        self._ref: ActorRef[Any, Any] | None = None
+        self._ref: ActorRef | None = None
 
     # -- what there is
 
@@ -49,7 +49,7 @@ class Findings(Generic[A]):
         return self._session.system
 
     @property
-    def ref(self) -> ActorRef[Any, Any]:
+    def ref(self) -> ActorRef:
         """The ref of the actor under test. What you send by it is handled in the next call of the harness."""
         if self._ref is None:
             raise BadArgument("there is no actor under test yet: give it to `start`")
@@ -98,7 +98,7 @@ class Findings(Generic[A]):
         return None if quiet is None else float(quiet.seconds)
 
     @property
-    def children(self) -> list[ActorRef[Any, Any]]:
+    def children(self) -> list[ActorRef]:
         """Its children that are alive, eldest first."""
         record: Any = self.ref._cell.record
         return record.children if isinstance(record, Context) else []
@@ -109,19 +109,19 @@ class Findings(Generic[A]):
         return self._recorder.timers
 
     @property
-    def watched(self) -> list[ActorRef[Any, Any]]:
+    def watched(self) -> list[ActorRef]:
         """Whom it watches."""
         watching = self._more("watching") or {}
         return [cell.shown() for cell, watch in watching.items() if watch.notice is None]
 
     @property
-    def monitored(self) -> list[ActorRef[Any, Any]]:
+    def monitored(self) -> list[ActorRef]:
         """Whom it monitors, once for each monitor."""
         monitors = self._more("monitors")
         return [] if monitors is None else [mref.ref for mref, notice in monitors.own.items() if notice is None]
 
     @property
-    def linked(self) -> list[ActorRef[Any, Any]]:
+    def linked(self) -> list[ActorRef]:
         """Whom it is linked to."""
         links = self._more("links")
         return [] if links is None else [cell.shown() for cell, notice in links.peers.items() if notice is None]
@@ -155,7 +155,7 @@ class Findings(Generic[A]):
         return self._effects(Spawned)
 
     @property
-    def stopped(self) -> list[ActorRef[Any, Any]]:
+    def stopped(self) -> list[ActorRef]:
         """Who ended by its doing: those it told to stop, and those that ended with it."""
         return [effect.ref for effect in self._effects(Stopped)]
 

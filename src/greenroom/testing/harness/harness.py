@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from greenroom.actor.api.actor import Actor
 
-    A = TypeVar("A", bound=Actor[Any, Any], default=Any)
+    A = TypeVar("A", bound=Actor, default=Any)
 else:
     from typing import TypeVar
 
@@ -175,7 +175,7 @@ class ActorHarness(Findings[A]):
         self._require_open()
         return StandIn(self.system.spawn(Inert, name=name, mailbox=mailbox), self._recorder)
 
-    def start(self, factory: Any, /, *args: Any, **options: Any) -> ActorRef[Any, Any]:
+    def start(self, factory: Any, /, *args: Any, **options: Any) -> ActorRef:
         """Spawn the actor under test, with the arguments and options of `spawn`, and let it start: its ref.
 
         Raises what keeps it from starting; it is then still there, to be restarted or not as its supervision says.
@@ -186,7 +186,7 @@ class ActorHarness(Findings[A]):
         recorder = self._recorder
         recorder.expects_subject = True
         try:
-            ref: ActorRef[Any, Any] = self.system.spawn(factory, *args, **options)
+            ref: ActorRef = self.system.spawn(factory, *args, **options)
         finally:
             recorder.expects_subject = False
         self._ref = ref
@@ -201,7 +201,7 @@ class ActorHarness(Findings[A]):
 
     # -- making things happen
 
-    def tell(self, message: Any, *, sender: ActorRef[Any, Any] | None = None, lane: Lane = Lane.DATA) -> None:
+    def tell(self, message: Any, *, sender: ActorRef | None = None, lane: Lane = Lane.DATA) -> None:
         """Send it a message, and return when it is idle or suspended."""
         self.ref.tell(message, sender=sender, lane=lane)
         self.settle()
@@ -263,7 +263,7 @@ class ActorHarness(Findings[A]):
         self.ref.restart(cause)
         self.settle()
 
-    def end(self, ref: ActorRef[Any, Any], cause: BaseException | None = None) -> None:
+    def end(self, ref: ActorRef, cause: BaseException | None = None) -> None:
         """Have a child or stand-in end: normally, or because of `cause`. Whoever watches it is told.
 
         A supervisor's child may be restarted after that. `ref.fail(cause)` and `settle()`, on the other hand, let the

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Inert", "ObservedContext"]
 
 
-class Inert(Actor[Any, Any]):
+class Inert(Actor):
     """Stands in for another actor. It does nothing, and what it is asked stays open for the test to answer."""
 
     __greenroom_stays_on_loop__ = True
@@ -56,25 +56,25 @@ class ObservedContext(Context):
         recorder: Recorder = self.cell.loop.director.faults
         return recorder
 
-    def stop(self, child: ActorRef[Any, Any] | None = None) -> None:
+    def stop(self, child: ActorRef | None = None) -> None:
         """As every context does."""
         super().stop(child)
         if child is not None:
             self._recorder().tell_to_stop(child)
 
-    def watch(self, ref: ActorRef[Any, Any], message: object = None) -> None:
+    def watch(self, ref: ActorRef, message: object = None) -> None:
         """As every context does."""
         super().watch(ref, message)
         self._recorder().note(Watched(ref, message))
 
-    def unwatch(self, ref: ActorRef[Any, Any]) -> None:
+    def unwatch(self, ref: ActorRef) -> None:
         """As every context does."""
         was_watched = self.extras is not None and ref._cell in self.extras.watching
         super().unwatch(ref)
         if was_watched:
             self._recorder().note(Unwatched(ref))
 
-    def monitor(self, ref: ActorRef[Any, Any]) -> MonitorRef:
+    def monitor(self, ref: ActorRef) -> MonitorRef:
         """As every context does."""
         mref = super().monitor(ref)
         self._recorder().note(Monitored(ref, mref))
@@ -87,27 +87,25 @@ class ObservedContext(Context):
             self._recorder().note(Demonitored(mref.ref, mref))
         return was_monitored
 
-    def link(self, ref: ActorRef[Any, Any]) -> None:
+    def link(self, ref: ActorRef) -> None:
         """As every context does."""
         super().link(ref)
         self._recorder().note(Linked(ref))
 
-    def unlink(self, ref: ActorRef[Any, Any]) -> None:
+    def unlink(self, ref: ActorRef) -> None:
         """As every context does."""
         was_linked = self.extras is not None and self.extras.links is not None and ref._cell in self.extras.links.peers
         super().unlink(ref)
         if was_linked:
             self._recorder().note(Unlinked(ref))
 
-    def send_after(self, delay: float, target: ActorRef[Any, Any], message: object) -> Timer:
+    def send_after(self, delay: float, target: ActorRef, message: object) -> Timer:
         """As every context does."""
         timer = super().send_after(delay, target, message)
         self.note_timer(timer, None, delay)
         return timer
 
-    def send_every(
-        self, interval: float, target: ActorRef[Any, Any], message: object, *, fixed_rate: bool = False
-    ) -> Timer:
+    def send_every(self, interval: float, target: ActorRef, message: object, *, fixed_rate: bool = False) -> Timer:
         """As every context does."""
         timer = super().send_every(interval, target, message, fixed_rate=fixed_rate)
         self.note_timer(timer, None, interval)

@@ -54,7 +54,7 @@ class Recorder:
         self._body: ActorRecord | None = None
         self._life: _Life | None = None
         # The last instance there was.
-        self.actor: Actor[Any, Any] | None = None
+        self.actor: Actor | None = None
         self.effects: list[Effect] = []
         self._timers: list[TimerStarted] = []
         # Asks that may be open; clearing what has happened does not answer them.
@@ -83,15 +83,15 @@ class Recorder:
         self._timers = [timer for timer in self._timers if timer.active]
         return list(self._timers)
 
-    def sent_to(self, ref: ActorRef[Any, Any]) -> list[Sent]:
+    def sent_to(self, ref: ActorRef) -> list[Sent]:
         """What was sent to one actor."""
         return [effect for effect in self.effects if isinstance(effect, Sent) and effect.to == ref]
 
-    def messages_to(self, ref: ActorRef[Any, Any]) -> list[Any]:
+    def messages_to(self, ref: ActorRef) -> list[Any]:
         """The same, the messages alone."""
         return [sent.message for sent in self.sent_to(ref)]
 
-    def first_ask_of(self, ref: ActorRef[Any, Any]) -> Sent | None:
+    def first_ask_of(self, ref: ActorRef) -> Sent | None:
         """The oldest ask of one actor that is open."""
         self._asks = [sent for sent in self._asks if sent.is_open]
         return next((sent for sent in self._asks if sent.to == ref), None)
@@ -271,7 +271,7 @@ class Recorder:
         self.effects = [effect for effect in self.effects if any(effect is failed for failed in self.unseen)]
         self.dead_letters.clear()
 
-    def tell_to_stop(self, ref: ActorRef[Any, Any]) -> None:
+    def tell_to_stop(self, ref: ActorRef) -> None:
         """It has told `ref` to stop: that is the effect, and not its end."""
         self._told.add(ref.id)
         self.note(Stopped(ref))

@@ -19,7 +19,7 @@ __all__ = ["PendingAnswer", "StandIn"]
 class StandIn:
     """What `harness.inbox()` makes: the `ref` of an actor that does nothing, and what the actor under test sent it."""
 
-    def __init__(self, ref: ActorRef[Any, Any], recorder: Recorder) -> None:
+    def __init__(self, ref: ActorRef, recorder: Recorder) -> None:
         self.ref = ref
         self._recorder = recorder
 

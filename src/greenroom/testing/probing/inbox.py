@@ -31,7 +31,7 @@ class Heard(NamedTuple):
     """One message, who sent it, and the reply it is owed if it was asked."""
 
     message: Any
-    sender: ActorRef[Any, Any] | None = None
+    sender: ActorRef | None = None
     reply: Reply | None = None
 
 
@@ -118,7 +118,7 @@ class Inbox:
                     self._waiters.remove(waiter)
 
 
-class Ear(Actor[Any, Any]):
+class Ear(Actor):
     """The actor of a probe: hands everything on to its inbox. What it is asked stays open, for the test to answer."""
 
     __greenroom_stays_on_loop__ = True
@@ -131,7 +131,7 @@ class Ear(Actor[Any, Any]):
         asked = isinstance(self.ctx._receipt(), Question)
         self.inbox.put(Heard(message, self.ctx.sender, self.ctx.defer_reply() if asked else None))
 
-    def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+    def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> None:
         """It is there to be spared a `DeathPact`."""
 
     def on_signal(self, signal: Any) -> None:

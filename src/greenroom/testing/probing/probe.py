@@ -84,8 +84,8 @@ class TestProbe:
         self.timeout = timeout
         self._inbox = Inbox()
         self._last: Heard | None = None
-        self._watched: list[ActorRef[Any, Any]] = []
-        self.ref: ActorRef[Any, Any] = system.spawn(Ear, self._inbox, name=name)
+        self._watched: list[ActorRef] = []
+        self.ref: ActorRef = system.spawn(Ear, self._inbox, name=name)
         on_loop(self.ref._cell, self._await_end)
 
     def _await_end(self) -> None:
@@ -106,7 +106,7 @@ class TestProbe:
         return [heard.message for heard in self._inbox.unread()]
 
     @property
-    def last_sender(self) -> ActorRef[Any, Any] | None:
+    def last_sender(self) -> ActorRef | None:
         """Who sent the message that was read last, if an actor did."""
         return None if self._last is None else self._last.sender
 
@@ -153,7 +153,7 @@ class TestProbe:
             places = found
         return [came[places.index(place)] for place in range(len(wanted))]
 
-    async def expect_terminated(self, ref: ActorRef[Any, Any], timeout: float | None = None) -> Terminated:
+    async def expect_terminated(self, ref: ActorRef, timeout: float | None = None) -> Terminated:
         """The next message is the notice that `ref`, which the probe watches, has ended."""
         unwatched = "" if ref in self._watched else ", which it does not watch: `await probe.watch(ref)` first"
         notice = await self._next(self._deadline(timeout), lambda: f"; it expected the end of {ref}{unwatched}")
@@ -263,7 +263,7 @@ class TestProbe:
             text = f"{self.ref} has answered {shown(last.message)} already: an ask is answered once"
             raise AssertionError(text) from None
 
-    async def watch(self, ref: ActorRef[Any, Any]) -> None:
+    async def watch(self, ref: ActorRef) -> None:
         """Watch `ref`; its end comes as a `Terminated`."""
 
         def begin() -> None:

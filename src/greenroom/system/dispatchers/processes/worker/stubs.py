@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["RemoteContext", "RemoteRef", "RemoteSystem"]
 
 
-class RemoteRef(ActorRef[Any, Any]):
+class RemoteRef(ActorRef):
     """A ref to an actor of another process: what it knows it asks for, and what it does is done there."""
 
     __slots__ = ()
@@ -224,9 +224,9 @@ class RemoteContext(Context):
         return host.channel.request(actor.number, what, *args, **kwargs)
 
     @property
-    def children(self) -> list[ActorRef[Any, Any]]:
+    def children(self) -> list[ActorRef]:
         """The refs of its children, eldest first."""
-        found: list[ActorRef[Any, Any]] = self.request("ctx.children")
+        found: list[ActorRef] = self.request("ctx.children")
         return found
 
     def now(self) -> float:
@@ -234,7 +234,7 @@ class RemoteContext(Context):
         host: WorkerHost = self.cell.loop.host
         return float(self.request("system.now")) if host.is_manual else super().now()
 
-    def stop(self, child: ActorRef[Any, Any] | None = None) -> None:
+    def stop(self, child: ActorRef | None = None) -> None:
         """Stop a child, or (without one) the actor itself, after the message in hand."""
         actor: HostedActor = self.ensure_extras().executor
         if child is None:
@@ -251,7 +251,7 @@ class RemoteContext(Context):
         unlink = _in_main("unlink")
         set_receive_timeout = _in_main("set_receive_timeout")
 
-    def monitor(self, ref: ActorRef[Any, Any]) -> MonitorRef:
+    def monitor(self, ref: ActorRef) -> MonitorRef:
         """Get the message `Down(mref, ref, reason)` when `ref` has ended; every monitor gets its own."""
         mref: MonitorRef = self.request("ctx.monitor", ref)
         return mref
@@ -265,13 +265,11 @@ class RemoteContext(Context):
     def trap_exit(self, traps: bool) -> None:
         self.request("ctx.set_trap_exit", traps)
 
-    def send_after(self, delay: float, target: ActorRef[Any, Any], message: object) -> Any:
+    def send_after(self, delay: float, target: ActorRef, message: object) -> Any:
         """Send `message` to `target` after `delay` seconds, unless this actor ends before."""
         return RemoteTimer(self, self.request("ctx.send_after", delay, target, message))
 
-    def send_every(
-        self, interval: float, target: ActorRef[Any, Any], message: object, *, fixed_rate: bool = False
-    ) -> Any:
+    def send_every(self, interval: float, target: ActorRef, message: object, *, fixed_rate: bool = False) -> Any:
         """Send `message` to `target` every `interval` seconds: after the last was handled, or at a fixed rate."""
         number = self.request("ctx.send_every", interval, target, message, fixed_rate=fixed_rate)
         return RemoteTimer(self, number)
