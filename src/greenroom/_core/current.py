@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
+    from greenroom._core.ports import Pending
 
 __all__ = ["CurrentHandoff", "current_handoffs"]
 
@@ -18,7 +19,21 @@ class CurrentHandoff(Protocol):
     """What can be asked of the hand-off that a thread works on; `Handoff` is one."""
 
     cell: Cell
-    carries_messages: bool
+    question: Pending | None
+    """What its thread waits for, if it is an answer."""
+
+    @property
+    def carries_messages(self) -> bool:
+        """Whether it is messages that are handled, and no other call."""
+        ...
+
+    def is_awaiting_itself(self) -> bool:
+        """Whether the code that runs here is its own, and no task of its making."""
+        ...
+
+    def waits(self, begins: bool) -> None:
+        """Its thread begins, or ends, to wait for an answer."""
+        ...
 
     def is_closed(self) -> bool:
         """Whether nobody waits for it any more."""

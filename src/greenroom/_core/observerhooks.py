@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from greenroom.errors import HookError
 from greenroom.exits import ends_system
@@ -39,7 +38,7 @@ class ObserverHooks:
 
     def __init__(self, slow_after: float = 0.1) -> None:
         self.slow_after = slow_after
-        self._observers: list[Any] = []
+        self._observers: list[object] = []
         self.actor_started: Callable[..., None] | None = None
         self.actor_stopped: Callable[..., None] | None = None
         self.actor_restarted: Callable[..., None] | None = None

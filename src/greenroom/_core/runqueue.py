@@ -8,9 +8,12 @@ be roused for what arrives.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
+
+if TYPE_CHECKING:
+    from greenroom.lanes import Lane
 
 __all__ = ["AdmissionBase", "RunQueue"]
 
@@ -22,7 +25,7 @@ class AdmissionBase:
 
     __slots__ = ()
 
-    def admit(self, cell: Any, message: object, sender: object, lane: Any) -> None:
+    def admit(self, cell: Any, message: object, sender: object, lane: Lane) -> None:
         """Let a message in, or do what the mailbox's policy says."""
         raise NotImplementedError
 
@@ -35,7 +38,7 @@ class RunQueue:
     def __init__(self, thread: int) -> None:
         self.thread = thread
         # Invariant: mask + 1 == len(buf), a power of two; the i-th cell stands at (head + i) & mask
-        self.buf: list[Any] = [None] * _FIRST_SIZE
+        self.buf: list[object] = [None] * _FIRST_SIZE
         self.mask = _FIRST_SIZE - 1
         self.head = 0
         self.count = 0
@@ -45,10 +48,10 @@ class RunQueue:
         self.asleep = False
         self.rouse: Callable[[], object] | None = None
         # Where messages go that cannot simply walk in: from this thread, and from others.
-        self.admission: Any = None
+        self.admission: AdmissionBase = None  # type: ignore[assignment]
         self.inbound: Any = None
 
-    def push(self, cell: Any) -> None:
+    def push(self, cell: object) -> None:
         """Put a cell at the end. The caller sees to it that a cell stands here once."""
         while self.count > self.mask:
             self._grow()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.flags import INTERCEPTED, OFFLOADED, ROOM
 from greenroom._core.itemkinds import ATOMS
@@ -22,6 +22,10 @@ from greenroom._core.runqueue import AdmissionBase
 from greenroom._core.simulation.director import Director
 from greenroom.errors import MailboxFull, in_words
 from greenroom.lanes import Lane, Overflow, as_lane
+
+if TYPE_CHECKING:
+    from greenroom._core.delivery.ports import LoopHost, RoomKeeper
+    from greenroom._core.observerhooks import ObserverHooks
 
 __all__ = ["Admission", "Waiter"]
 
@@ -53,17 +57,17 @@ class Admission(AdmissionBase):
 
     __slots__ = ("_line", "director", "hooks", "host", "inbound", "totals")
 
-    def __init__(self, host: Any, hooks: Any, director: Director | None = None) -> None:
+    def __init__(self, host: LoopHost, hooks: ObserverHooks, director: Director | None = None) -> None:
         self.host = host
         self.hooks = hooks
         self.director = director
-        self.inbound: Any = None
+        self.inbound: RoomKeeper = None  # type: ignore[assignment]
         # The columns of all cells, living and ended.
         self.totals = Tally()
         # Invariant: ROOM in cell.flags iff a key with that cell is in here
         self._line: dict[tuple[Cell, Lane], deque[Waiter]] = {}
 
-    def admit(self, cell: Any, message: object, sender: object, lane: Any) -> None:
+    def admit(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
         if type(lane) is not Lane:
             lane = as_lane(lane)
@@ -76,8 +80,8 @@ class Admission(AdmissionBase):
         """Whether the floor above has dealt with a message; what it raises, the sender hears."""
         if not cell.flags & INTERCEPTED or (cell.flags & OFFLOADED and type(message) in ATOMS):
             return False
-        intercepted: bool = self.host.intercept(cell, message, sender, lane)
-        return intercepted
+        intercepted = self.host.intercept(cell, message, sender, lane)
+        return intercepted  # noqa: RET504 - a C number, by the .pxd
 
     def decide(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """What `admit` does with a message that is here, and not on its way."""
@@ -380,12 +384,12 @@ class Admission(AdmissionBase):
             tally.dead_lettered += 1
 
     def tell_full(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Tell observers that a mailbox is full and the sender will hear of it. Any thread."""
+        """Tell observers that a mailbox is full and the sender will hear of it. From any thread."""
         if self.hooks.mailbox_full is not None:
             self.hooks.mailbox_full(cell.shown(), message, lane)
 
     def tell_dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Tell whoever should know that a message was dropped. Any thread."""
+        """Tell whoever should know that a message was dropped. From any thread."""
         if isinstance(sender, Receipt):
             sender.discard("dropped")
         self.host.dropped(cell, message, sender, lane)
@@ -393,7 +397,7 @@ class Admission(AdmissionBase):
             self.hooks.message_dropped(cell.shown(), message, lane)
 
     def tell_dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
-        """Tell whoever should know that a message will never be handled. Any thread."""
+        """Tell whoever should know that a message will never be handled. From any thread."""
         if isinstance(sender, Receipt):
             sender.discard(why)
         self.host.dead_letter(cell, message, sender, why)

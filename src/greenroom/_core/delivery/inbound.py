@@ -149,7 +149,7 @@ class Inbound:
         elif fate is not None:
             self._admission.tell_dropped(cell, fate[0], fate[1], lane)
 
-    def _place(self, entry: tuple[Cell, Any, Any, Any]) -> Any:
+    def _place(self, entry: tuple[Cell, Lane, object, object]) -> Any:
         """Put a message where it waits for the loop: None, what became of it instead, or the older one it displaced."""
         cell, lane, message, sender = entry
         if self.closed:
@@ -230,11 +230,11 @@ class Inbound:
         """Something that overtakes messages is brought to `cell`: what is done for it elsewhere is the last for now."""
         handoff = current_handoffs.get(get_ident())
         if handoff is None or handoff.cell is not cell:
-            handoff = cell.handoff()
+            handoff = cell.handoff()  # type: ignore[assignment]
         if handoff is not None:
             handoff.hurry()
 
-    def _append(self, entry: tuple[Cell | None, Any, Any, Any]) -> None:
+    def _append(self, entry: tuple[Cell | None, object, object, object]) -> None:
         self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between
 
     def _end_sleep(self) -> None:
@@ -383,7 +383,7 @@ class Inbound:
                 del self._parked[key]
             return entry
 
-    def _put_back(self, late: list[tuple[Cell, Any, Any, Any]]) -> None:
+    def _put_back(self, late: list[tuple[Cell, object, object, object]]) -> None:
         """Something that ends the system came between: let the rest wait, ahead of what has come since."""
         with self._lock:
             self._brought[:0] = [part for entry in late for part in entry]

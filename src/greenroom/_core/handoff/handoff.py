@@ -17,11 +17,18 @@ from asyncio import _get_running_loop, current_task
 from collections.abc import Callable, Generator
 from inspect import isawaitable, iscoroutine
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.current import current_handoffs
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.stepping import Wait
+
+if TYPE_CHECKING:
+    from asyncio import Task
+    from collections.abc import Awaitable
+    from typing import TypeGuard
+
+    from greenroom._core.ports import Pending
 
 __all__ = ["CallHandoff", "Handoff"]
 
@@ -58,16 +65,16 @@ class Handoff(Wait):
         self.waiter = None
         self.cell = cell
         # What its thread waits for, if it is an answer: so that a ring of such waits can be seen.
-        self.question: Any = None
+        self.question: Pending | None = None
         # The asyncio task that carries it out, where one does; and whether it awaits something at present.
-        self.task: Any = None
+        self.task: Task[None] | None = None
         self.awaits = False
         self._lock = allocate_lock()
         # Invariant: these, and _on_cancel, are written under _lock; once it is over, _cut by the loop's thread alone
         self._closed = False
         self._over = False
         self._is_cancelled = False
-        self._result: Any = None
+        self._result: object = None
         self._error: BaseException | None = None
         # When it was given away, by the machine's clock.
         self.since = monotonic()
@@ -108,7 +115,7 @@ class Handoff(Wait):
         """Whether there is something to do now; what that is, `perform` does."""
         raise NotImplementedError
 
-    def perform(self) -> Any:
+    def perform(self) -> object:
         """Call the user's code."""
         raise NotImplementedError
 
@@ -116,11 +123,11 @@ class Handoff(Wait):
         """Whether something of it has been begun."""
         raise NotImplementedError
 
-    def may_await(self, result: Any) -> bool:
+    def may_await(self, result: object) -> TypeGuard[Awaitable[object]]:
         """Whether what the code returned is to be awaited where it is carried out, if that has asyncio."""
         raise NotImplementedError
 
-    def accept(self, result: Any) -> bool:
+    def accept(self, result: object) -> bool:
         """Take what the code returned; whether that is all, and the next can begin."""
         self._result = result
         return False
@@ -172,7 +179,7 @@ class Handoff(Wait):
 
     # -- at home
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Handoff, None, object]:
         if not self._closed:  # else it is over before anybody waited for it
             yield self
         error, self._error = self._error, None
@@ -272,7 +279,9 @@ class CallHandoff(Handoff):
 
     __slots__ = ("_arguments", "_awaits", "_begun", "_function")
 
-    def __init__(self, cell: Cell, function: Callable[..., Any], arguments: tuple[Any, ...], awaits: bool) -> None:
+    def __init__(
+        self, cell: Cell, function: Callable[..., object], arguments: tuple[object, ...], awaits: bool
+    ) -> None:
         super().__init__(cell)
         self._awaits = awaits
         self._function = function
@@ -291,10 +300,10 @@ class CallHandoff(Handoff):
         """Whether it has been called."""
         return self._begun
 
-    def perform(self) -> Any:
+    def perform(self) -> object:
         """Call it."""
         return self._function(*self._arguments)
 
-    def may_await(self, result: Any) -> bool:
+    def may_await(self, result: object) -> TypeGuard[Awaitable[object]]:
         """What a hook returns, if it can be."""
         return self._awaits and isawaitable(result)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import iscoroutine
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.behavior import BehaviorBase
 from greenroom._core.flags import HELD, LANES, ORDERS, ROOM
@@ -20,6 +20,10 @@ from greenroom._core.itemkinds import MESSAGE, STASHED
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import Receipt
 from greenroom.lanes import Overflow
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from typing import TypeGuard
 
 __all__ = ["MessageHandoff"]
 
@@ -67,8 +71,8 @@ class MessageHandoff(Handoff):
         # What is in hand: a message, until it is put aside; and of which lane.
         self.kind = MESSAGE
         self.lane = lane
-        self.messages: list[Any] = [message]
-        self.senders: list[Any] = [sender]
+        self.messages: list[object] = [message]
+        self.senders: list[object] = [sender]
         # How many have been begun: all but the last of those are done.
         self._begun = 0
         # The budgets of a visit. When one is over another may follow, unless somebody else waits for the thread.
@@ -100,12 +104,12 @@ class MessageHandoff(Handoff):
     # -- where it is carried out
 
     @property
-    def message(self) -> Any:
+    def message(self) -> object:
         """The message in hand."""
         return self.messages[self._begun - 1]
 
     @property
-    def sender(self) -> Any:
+    def sender(self) -> object:
         """Who sent it: a ref, nobody, or a receipt."""
         return self.senders[self._begun - 1]
 
@@ -130,11 +134,11 @@ class MessageHandoff(Handoff):
         """Whether a message is in hand."""
         return self._begun > 0
 
-    def may_await(self, result: Any) -> bool:
+    def may_await(self, result: object) -> TypeGuard[Awaitable[object]]:
         """A handler's own coroutine."""
         return result is not None and iscoroutine(result)
 
-    def perform(self) -> Any:
+    def perform(self) -> object:
         """Have the message handled."""
         cell = self.cell
         if cell.loop.hooks.slow_handler is None:
@@ -150,7 +154,7 @@ class MessageHandoff(Handoff):
         if seconds >= self.cell.loop.hooks.slow_after:
             self._slow = [*(self._slow or ()), (self.message, seconds)]
 
-    def accept(self, result: Any) -> bool:
+    def accept(self, result: object) -> bool:
         """Take what the handler returned. Of a message that was told, that is all, unless it says what comes next."""
         if result is not None and type(result) not in _PLAIN and not self._closed:
             result = self.cell.loop.host.absorb(self.cell, result)

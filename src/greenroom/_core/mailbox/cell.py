@@ -10,7 +10,7 @@ from __future__ import annotations
 from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.flags import HELD, INTERCEPTED, OFFLOADED, ORDERS, RESUME
@@ -18,6 +18,13 @@ from greenroom._core.itemkinds import ATOMS
 from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.runqueue import RunQueue
 from greenroom.lanes import Lane, MailboxConfig
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from greenroom._core.ports import CarriedMessages
+
+    Order = Callable[["Cell"], object]
 
 __all__ = ["ADRIFT", "ENDED", "Cell", "Tally"]
 
@@ -107,9 +114,11 @@ class Cell(Mailbox):
         self.tally: Tally | None = None
         # One order, as nearly always, or a deque of several.
         self.orders: Any = None
+        # The first of its `Timer`s, and its suspended handler's `HandlerTask`: both of upper rooms.
         self.timers: Any = None
         self.task: Any = None
-        self.context: Any = None
+        # Where its coroutines run, once it had one.
+        self.context: Context | None = None
 
     def __repr__(self) -> str:
         return f"<cell {self.name()}>"
@@ -189,13 +198,13 @@ class Cell(Mailbox):
             self.enqueue_notice(notice)
             self.make_runnable()
 
-    def handoff(self) -> Any:
+    def handoff(self) -> CarriedMessages | None:
         """What is done for it elsewhere with its messages, if something is. From other threads, a glance."""
         task = self.task
         waiter = None if task is None else task._waiter
         return waiter if getattr(waiter, "carries_messages", False) else None
 
-    def order(self, action: Callable[[Cell], object]) -> None:
+    def order(self, action: Order) -> None:
         """Have `action(cell)` called after the message in hand and before any other, from any thread."""
         if self.is_foreign():
             self.runq.inbound.order(self, action)
@@ -215,13 +224,13 @@ class Cell(Mailbox):
             if handoff is not None:
                 handoff.withdraw()
 
-    def waiting_orders(self) -> tuple[Any, ...]:
+    def waiting_orders(self) -> tuple[Order, ...]:
         """The orders that have not acted yet."""
         if self.orders is None:
             return ()
         return tuple(self.orders) if type(self.orders) is deque else (self.orders,)
 
-    def withdraw(self, withdrawn: tuple[Any, ...]) -> None:
+    def withdraw(self, withdrawn: tuple[Order, ...]) -> None:
         """Take back orders that have not acted yet."""
         left = [order for order in self.waiting_orders() if order not in withdrawn]
         self.orders = deque(left) if left else None

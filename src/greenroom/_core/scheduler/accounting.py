@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from greenroom._core.mailbox.cell import Cell, Tally
+from greenroom._core.scheduler.loop import Loop
 from greenroom.ledger import Ledger
 
 __all__ = ["count_cell", "count_loop"]
@@ -18,7 +17,7 @@ def count_cell(cell: Cell) -> Ledger:
     return _ledger(tally, cell.sent(), cell.handled, queued, cell.loop.visits.in_hand(cell), coming)
 
 
-def count_loop(loop: Any) -> Ledger:
+def count_loop(loop: Loop) -> Ledger:
     """The ledger of a loop: its living cells, those that have ended, and what is on its way from other threads."""
     totals = loop.admission.totals
     handled = loop.ended_handled + loop.visits.ended_handled

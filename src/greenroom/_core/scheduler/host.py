@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine
-from typing import Any
 
 from greenroom._core.behavior import BehaviorBase
 from greenroom._core.mailbox.cell import Cell
@@ -34,7 +33,7 @@ class Host:
     def message_taken(self, cell: Cell) -> None:
         """A cell that has `NOTIFY_TAKEN` set takes a message."""
 
-    def offload(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
+    def offload(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[object, None, object]:
         """Have a message to a cell that has `OFFLOADED` set handled elsewhere; what its handler returned, or raised."""
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ rest of the thread's time belongs to asyncio, which the poller hands it back to.
 from __future__ import annotations
 
 from _thread import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.delivery.admission import Admission
@@ -28,6 +28,10 @@ from greenroom._core.timing.timers import LONGEST_DELAY, SHORTEST_INTERVAL, Time
 from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import InvalidDelay, LoopStopped, WaitsForItself, WrongLoop, WrongThread
 from greenroom.lanes import MailboxConfig
+
+if TYPE_CHECKING:
+    from greenroom._core.delivery.ports import LoopHost
+    from greenroom._core.ports import Elsewhere
 
 __all__ = ["Loop"]
 
@@ -62,12 +66,13 @@ class Loop:
         self,
         limits: Limits | None = None,
         clock: Clock | None = None,
-        host: Any = None,
+        host: LoopHost | None = None,
         hooks: ObserverHooks | None = None,
     ) -> None:
         self.limits = Limits() if limits is None else limits
         director = self.director = director_here()
         self.clock: Clock = self._clock_of(clock)
+        # `LoopHost` is what the loop asks of it; the floor above has more to ask of its own.
         self.host: Any = Host() if host is None else host
         self.hooks = ObserverHooks() if hooks is None else hooks
         self.tick_budget = TickBudget(self.clock, self.limits.max_tick_time)
@@ -88,7 +93,7 @@ class Loop:
         )
         self.closed = False
         # Invariant: the work that other threads do for cells of this loop, and that has not come home; by its age
-        self.handoffs: dict[Any, None] = {}
+        self.handoffs: dict[Elsewhere, None] = {}
         # What cells that have ended were sent, and had handled by then.
         self.ended_sent = 0
         self.ended_handled = 0
@@ -125,7 +130,11 @@ class Loop:
             raise WrongLoop(cell.shown())
 
     def spawn(
-        self, handler: Any, subject: object = None, mailbox: MailboxConfig | None = None, exempt: bool = False
+        self,
+        handler: Any,
+        subject: object = None,
+        mailbox: MailboxConfig | None = None,
+        exempt: bool = False,
     ) -> Cell:
         """A new cell whose messages are handled by `handler(subject, message)`."""
         self._require_own_thread("spawn()")

@@ -13,7 +13,6 @@ from contextlib import suppress
 from contextvars import Context
 from math import inf
 from time import monotonic
-from typing import Any
 
 from greenroom._core.scheduler.fdwatch import FdWatches
 from greenroom._core.scheduler.loop import Loop
@@ -47,7 +46,7 @@ class Poller:
         # Called after each tick, if somebody wants to know: what the tick brought about can be sent in one piece.
         self.after_tick: Callable[[], object] | None = None
         # Bound once, from attach to detach.
-        self._callback: Any = None
+        self._callback: Callable[[], None] | None = None
 
     def attach(self, aio: asyncio.AbstractEventLoop | None = None) -> None:
         """Let the loop run on the calling thread, inside `aio` (by default the running one)."""
@@ -100,7 +99,7 @@ class Poller:
         aio = self._aio
         if self._soon is None and aio is not None:
             try:
-                self._soon = aio.call_soon(self._callback, context=self._context)
+                self._soon = aio.call_soon(self._callback, context=self._context)  # type: ignore[arg-type]
             except RuntimeError:
                 # asyncio was closed before we were detached: what is queued stays queued.
                 if not aio.is_closed():
@@ -160,7 +159,7 @@ class Poller:
     def _set_alarm(self, moment: float) -> None:
         if self._later is not None:
             self._later.cancel()
-        aio: Any = self._aio
+        aio: asyncio.AbstractEventLoop = self._aio  # type: ignore[assignment]
         now = self.loop.now()
         self._later_at = min(max(now, moment), now + _LONGEST_SLEEP)
         self._later = aio.call_later(self._later_at - now, self._wake_up, context=self._context)

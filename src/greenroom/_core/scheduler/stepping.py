@@ -15,17 +15,27 @@ from asyncio import CancelledError, InvalidStateError, tasks
 from collections.abc import Callable, Generator
 from contextvars import Context, copy_context
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import getweakrefcount
 
 from greenroom._core.build import COMPILED
 from greenroom._core.timing.timers import Alarm
 
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Coroutine
+    from types import FrameType
+
+    from greenroom._core.mailbox.cell import Cell
+    from greenroom._core.ports import Awaited
+
+    AnyCoroutine = Coroutine[Any, Any, object]
+
 __all__ = ["SUSPENDED", "HandlerTask", "Stepper", "Wait"]
 
 # asyncio's own extension points for other kinds of task; its stubs allow only `Task`.
-_enter_task: Any = tasks._enter_task
-_leave_task: Any = tasks._leave_task
+_enter_task: Callable[..., None] = tasks._enter_task
+_leave_task: Callable[..., None] = tasks._leave_task
 
 SUSPENDED = object()
 """What a step returns when the coroutine waits for something."""
@@ -50,7 +60,7 @@ class Yielded:
         return value
 
 
-def send(coro: Any, context: Context, yielded: Yielded) -> object:
+def send(coro: AnyCoroutine, context: Context, yielded: Yielded) -> object:
     """One step inside `context`: what the coroutine returned, or `yielded` with what it yielded."""
     if COMPILED:
         return c_send(coro, context, yielded)
@@ -61,7 +71,7 @@ def send(coro: Any, context: Context, yielded: Yielded) -> object:
         return stop.value
 
 
-def throw(coro: Any, context: Context, exc: BaseException, yielded: Yielded) -> object:
+def throw(coro: AnyCoroutine, context: Context, exc: BaseException, yielded: Yielded) -> object:
     """One step inside `context` that begins with `exc`."""
     try:
         yielded.value = context.run(coro.throw, exc)
@@ -82,13 +92,13 @@ class Stepper:
     __slots__ = ("_entered", "_outer", "_spare", "_yielded", "aio", "bare")
 
     def __init__(self) -> None:
-        self.aio: Any = None
+        self.aio: AbstractEventLoop | None = None
         # Where our own callbacks run, so that asyncio need not copy a context for each. Not shared with other loops: a
         # context is entered by one thread at a time.
         self.bare = Context()
         # Invariant: _entered is asyncio's current task of aio, or None and we have not touched that
         self._entered: HandlerTask | None = None
-        self._outer: Any = None
+        self._outer: object = None
         self._spare: HandlerTask | None = None
         self._yielded = Yielded()
 
@@ -120,7 +130,7 @@ class Stepper:
                 outer, self._outer = self._outer, None
                 _enter_task(self.aio, outer)
 
-    def first(self, coro: Any, cell: Any) -> object:
+    def first(self, coro: AnyCoroutine, cell: Cell) -> object:
         """The first step: what the coroutine returned, or SUSPENDED with the task in `cell.task`."""
         task = self._spare
         # A sync handler may have got hold of the task as well, and cancelled it.
@@ -134,7 +144,7 @@ class Stepper:
         task._coro = coro
         task._cell = cell
         task._context = context
-        task._aio = self.aio
+        task._aio = self.aio  # type: ignore[assignment]
         try:
             out = send(coro, context, self._yielded)
         except BaseException as exc:
@@ -246,7 +256,7 @@ class HandlerTask:
 
     def __init__(self, stepper: Stepper) -> None:
         self._stepper = stepper
-        self._aio: Any = stepper.aio
+        self._aio: AbstractEventLoop = stepper.aio  # type: ignore[assignment]
         self._cell: Any = None
         # What is in hand while the coroutine is suspended; the loop's own.
         self.kind = 0
@@ -256,7 +266,7 @@ class HandlerTask:
         self.sender: object = None
         self._coro: Any = None
         self._context: Any = None
-        self._waiter: Any = None
+        self._waiter: Awaited | None = None
         self._inject: BaseException | None = None
         self._must_cancel = False
         self._cancels = 0
@@ -264,20 +274,20 @@ class HandlerTask:
         self._state = PENDING
         self._result: object = None
         self._exception: BaseException | None = None
-        self._callbacks: list[tuple[Callable[[Any], object], Context]] | None = None
+        self._callbacks: list[tuple[Callable[[HandlerTask], object], Context]] | None = None
         self._asyncio_future_blocking = False
 
     # asyncio's own helpers and anyio look at some of a task's private names: `_fut_waiter`, `_must_cancel`,
     # `_cancel_message` and `_make_cancelled_error`.
     @property
-    def _fut_waiter(self) -> Any:
+    def _fut_waiter(self) -> Awaited | None:
         return self._waiter
 
     def __repr__(self) -> str:
         state = ("pending", "finished", "failed", "cancelled")[self._state]
         return f"<HandlerTask {self.get_name()} {state} coro={self._coro!r}>"
 
-    def get_loop(self) -> Any:
+    def get_loop(self) -> AbstractEventLoop:
         """The asyncio loop it runs on."""
         return self._aio
 
@@ -297,7 +307,7 @@ class HandlerTask:
     def set_name(self, value: object) -> None:
         """Accepted and ignored: the name is the actor's."""
 
-    def get_stack(self, *, limit: int | None = None) -> list[Any]:
+    def get_stack(self, *, limit: int | None = None) -> list[FrameType]:
         """The frame in which the coroutine is suspended, if it is."""
         frame = getattr(self._coro, "cr_frame", None)
         return [] if frame is None else [frame]
@@ -349,7 +359,7 @@ class HandlerTask:
             raise self._exception  # type: ignore[misc]
         return self._exception
 
-    def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
+    def add_done_callback(self, fn: Callable[[HandlerTask], object], *, context: Context | None = None) -> None:
         """Have `fn(self)` called by asyncio when the handler has ended."""
         where = copy_context() if context is None else context
         if self._state != PENDING:
@@ -359,7 +369,7 @@ class HandlerTask:
         else:
             self._callbacks.append((fn, where))
 
-    def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
+    def remove_done_callback(self, fn: Callable[[HandlerTask], object]) -> int:
         """Take back every callback that equals `fn`; how many there were."""
         if self._callbacks is None:
             return 0
@@ -368,7 +378,7 @@ class HandlerTask:
         self._callbacks = kept
         return removed
 
-    def __await__(self) -> Generator[Any, None, object]:
+    def __await__(self) -> Generator[HandlerTask, None, object]:
         if self._state == PENDING:
             self._asyncio_future_blocking = True
             yield self
@@ -413,7 +423,7 @@ class HandlerTask:
         if self._waiter is not future:
             return  # abandoned since, with this call already on its way
         try:
-            future.result()
+            future.result()  # type: ignore[union-attr]
         except BaseException as exc:
             self._inject = exc
         self._cell.resume()

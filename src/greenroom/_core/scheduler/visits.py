@@ -19,7 +19,7 @@ from asyncio import CancelledError
 from collections.abc import Coroutine
 from math import inf
 from types import CoroutineType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.behavior import BehaviorBase
 from greenroom._core.build import COMPILED
@@ -35,6 +35,12 @@ from greenroom._core.simulation.director import Director
 from greenroom._core.timing.tickbudget import TickBudget
 from greenroom.errors import InternalError, NotAwaited
 from greenroom.exits import ends_system
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+    from greenroom._core.delivery.ports import LoopHost
+    from greenroom._core.scheduler.stepping import AnyCoroutine
 
 __all__ = ["Visits"]
 
@@ -55,7 +61,7 @@ def is_awaitable(result: object) -> bool:
     return can_await(result) if COMPILED else hasattr(type(result), "__await__")
 
 
-def is_coroutine(awaitable: object) -> bool:
+def is_coroutine(awaitable: object) -> TypeGuard[AnyCoroutine]:
     """Whether `awaitable` is a handler's own coroutine; those of handlers that Cython compiled have their own type."""
     return type(awaitable) is CoroutineType or (
         type(awaitable).__name__ == "coroutine" and isinstance(awaitable, Coroutine)
@@ -98,7 +104,7 @@ class Visits:
     def __init__(self, runq: RunQueue, admission: Admission, pace: TickBudget, per_visit: int, per_tick: int) -> None:
         self.runq = runq
         self.admission = admission
-        self.host: Any = admission.host
+        self.host: LoopHost = admission.host
         self.hooks: ObserverHooks = admission.hooks
         self.director: Director | None = admission.director
         self.tick_budget = pace

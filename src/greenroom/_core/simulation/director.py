@@ -13,7 +13,7 @@ events, forgotten or not: two runs with the same one did the same things in the 
 from __future__ import annotations
 
 from _thread import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from greenroom._core.build import COMPILED
@@ -24,6 +24,11 @@ from greenroom._core.simulation.events import ANSWERED, ENTRIES, FAILED, REFUSED
 from greenroom._core.simulation.schedules import Schedule
 from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.errors import SimulationRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from greenroom._core.simulation.faultport import FaultPort
 
 __all__ = ["Director", "directing", "director_here"]
 
@@ -88,8 +93,8 @@ class Director:
         self.last_actor = -1
         self.loops: list[Any] = []
         # What asyncio has to do; set by whoever runs it.
-        self.outside: Any = ()
-        self.faults: Any = None
+        self.outside: Sized = ()
+        self.faults: FaultPort | None = None
         # What the schedule does otherwise than the real loop, if somebody wants to know: step to position, budget and
         # pause, as `Scripted` takes it.
         self.choices: dict[int, tuple[int, int, int]] | None = None
@@ -107,13 +112,13 @@ class Director:
         self.interrupt: KeyboardInterrupt | None = None
         # How many events are kept.
         self.keep = keep
-        self._log: list[Any] = []
+        self._log: list[object] = []
         # Where the next event is written: behind the last, or in the place of the oldest.
         self._place = 0
         self._end = keep * ENTRIES
         # The step and the time as objects: made once for all events that have the same.
-        self._number: Any = 0
-        self._moment: Any = 0.0
+        self._number = 0
+        self._moment = 0.0
         self.fingerprint = 0
         self._names: dict[type, int] = {}
 
@@ -223,13 +228,13 @@ class Director:
 
     def heeded(self, told: BaseException) -> None:
         """Somebody who awaited it was told: it is theirs now, with what it came of."""
-        cause: Any = told
+        cause = told
         for _ in range(_A_FEW):
             for place in range(len(self.unheeded) - 1, -1, -1):
                 if self.unheeded[place][0] is cause:
                     del self.unheeded[place]  # the last only: the same may have been let out before
                     break
-            cause = cause.__cause__
+            cause = cause.__cause__  # type: ignore[assignment]
             if cause is None:
                 return
 
@@ -246,14 +251,15 @@ class Director:
         for fault in self.injected:
             if fault is cause:
                 return
-        one: Any = cause
+        one = cause
         for _ in range(_A_FEW):
             if isinstance(one, self.fatal) or (
                 isinstance(one, BaseExceptionGroup) and one.subgroup(self.fatal) is not None
             ):
                 self.unheeded.append((cause, who))
                 return
-            one = one.__cause__  # whoever was told may have made something else of it, and let that out
+            # Whoever was told may have made something else of it, and let that out.
+            one = one.__cause__  # type: ignore[assignment]
             if one is None:
                 return
 
@@ -290,7 +296,7 @@ class Director:
             log[place : place + ENTRIES] = kind, self._number, self._moment, cell, what, whom
 
     @property
-    def log(self) -> list[Any]:
+    def log(self) -> list[object]:
         """The events that are kept, the oldest first."""
         return self._log[self._place :] + self._log[: self._place]
 
@@ -310,7 +316,7 @@ class Director:
                 return self._mark_of_text(str(what))
             return number & ALL_BITS
         if kind is str:
-            return self._mark_of_text(what)
+            return self._mark_of_text(what)  # type: ignore[arg-type]
         if kind is tuple and depth < _DEEPEST:
             mark = len(what)  # type: ignore[arg-type]
             for one in what:  # type: ignore[attr-defined]
@@ -321,5 +327,5 @@ class Director:
             known = self._names[kind] = crc32(kind.__qualname__.encode())
         return known
 
-    def _mark_of_text(self, text: Any) -> int:
+    def _mark_of_text(self, text: str) -> int:
         return crc32(text.encode("utf-8", "surrogatepass")) + 1

@@ -12,7 +12,7 @@ from bisect import insort_right
 from heapq import heapify, heappop, heappush
 from math import ceil
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.build import COMPILED
 from greenroom._core.current import current_handoffs
@@ -22,6 +22,15 @@ from greenroom._core.runqueue import RunQueue
 from greenroom._core.timing.tickbudget import TickBudget
 from greenroom.errors import TooManyTimers, WrongThread
 from greenroom.lanes import Lane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from greenroom._core.mailbox.cell import Cell
+    from greenroom._core.timing.deliverer import Deliverer
+
+    T = TypeVar("T")
 
 __all__ = ["Alarm", "Timer", "Timers"]
 
@@ -54,7 +63,7 @@ class Alarm(Receipt):
         self._bucket: Bucket | None = None
         self._position = 0
 
-    def ring(self, admission: Any) -> None:
+    def ring(self, admission: Deliverer) -> None:
         """The moment has come."""
 
     def end(self) -> None:
@@ -92,12 +101,12 @@ class Timer(Alarm):
     def set_up(
         self,
         timers: Timers,
-        target: Any,
+        target: Cell,
         message: object,
         deadline: float,
         interval: float,
         fixed_rate: bool,
-        owner: Any,
+        owner: Cell | None,
     ) -> None:
         """What `__init__` would do; `Loop.start_timer` makes timers without one, as in `Loop.spawn`."""
         if COMPILED:
@@ -105,7 +114,7 @@ class Timer(Alarm):
         self.set_up_alarm(deadline)
         self._sender: object = None if owner is None else owner.ref
         self.timers = timers
-        self.target: Any = target
+        self.target = target
         self.message = message
         self.interval = interval
         self.fixed_rate = fixed_rate
@@ -135,13 +144,13 @@ class Timer(Alarm):
         if self._state == OVER:
             return False
         if not self.timers.is_own_thread():
-            return bool(self.timers.ask_owner(self.cancel))
+            return self.timers.ask_owner(self.cancel)
         if self._state == PENDING:
             self.timers.remove(self)
         self.end()
         return True
 
-    def ring(self, admission: Any) -> None:
+    def ring(self, admission: Deliverer) -> None:
         """Send a tick."""
         target = self.target
         message = self.message
@@ -210,7 +219,7 @@ class Timer(Alarm):
             else:
                 owner.timers = self._next
             self._next = self._previous = self.owner = None
-        self.target = self.message = self._sender = None
+        self.target = self.message = self._sender = None  # type: ignore[assignment]
 
 
 class Bucket:
@@ -274,12 +283,13 @@ class Timers:
             mine = get_ident() == self._runq.thread
         return mine
 
-    def ask_owner(self, action: Any) -> Any:
+    def ask_owner(self, action: Callable[[], T]) -> T:
         """Have the loop's own thread call `action`, if this one works for it; what it returns."""
         handoff = current_handoffs.get(get_ident())
         if handoff is None or handoff.cell.runq is not self._runq:
             raise WrongThread("a timer")
-        return handoff.cell.loop.host.call("a timer", action)
+        done: T = handoff.cell.loop.host.call("a timer", action)
+        return done
 
     def require_room(self) -> None:
         """Raise when no further timer may be started."""

@@ -234,7 +234,7 @@ class AsyncioThread:
         broken_off = threading.Event()
 
         def break_off() -> None:
-            _abandon(handoff.task)
+            _abandon(handoff.task)  # type: ignore[arg-type]  # it awaits, so it has one
             broken_off.set()
 
         self._call(break_off)

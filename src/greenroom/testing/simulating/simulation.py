@@ -158,7 +158,7 @@ class Simulation:
     def drawn_faults(self) -> tuple[Fault, ...]:
         """The faults of the last run, each with the seed that it drew from."""
         director = self._director
-        return () if director is None or director.faults is None else director.faults.faults
+        return director.faults.faults if director is not None and isinstance(director.faults, Injector) else ()
 
     @property
     def actors_chosen(self) -> dict[int, str]:

@@ -1,0 +1,76 @@
+"""What delivery knows of others, as protocols: the floor above its loop, and who keeps room for other threads."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Protocol
+
+from greenroom._core.behavior import BehaviorBase
+from greenroom._core.mailbox.cell import Cell
+from greenroom.lanes import Lane
+
+__all__ = ["LoopHost", "RoomKeeper"]
+
+
+class LoopHost(Protocol):
+    """The host of a loop, for whoever lets messages in and has them handled; `Host` says more of each method."""
+
+    def verdict(self, cell: Cell, verdict: BehaviorBase) -> None:
+        """A handler returned a verdict."""
+        ...
+
+    def unhandled(self, cell: Cell, message: object, sender: object) -> None:
+        """A message was not for its actor."""
+        ...
+
+    def suspended(self, cell: Cell) -> None:
+        """A handler suspends while orders wait for its end, or an order does."""
+        ...
+
+    def message_taken(self, cell: Cell) -> None:
+        """A cell that has `NOTIFY_TAKEN` set takes a message."""
+        ...
+
+    def offload(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[object, None, object]:
+        """Have a message handled elsewhere."""
+        ...
+
+    def intercept(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """Look at a message before it is let in; True when it has been dealt with."""
+        ...
+
+    def examine(self, cell: Cell, message: object) -> None:
+        """The same, from another thread."""
+        ...
+
+    def notice(self, cell: Cell, notice: object) -> object:
+        """Handle a notice in its turn."""
+        ...
+
+    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
+        """A handler, notice or order let `cause` out."""
+        ...
+
+    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        """A message can never be handled."""
+        ...
+
+    def dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """A message was dropped by the overflow policy."""
+        ...
+
+
+class RoomKeeper(Protocol):
+    """Who keeps room for messages; `Inbound` does."""
+
+    def promise(self, cell: Cell, lane: Lane) -> bool:
+        """Keep room for one message; False when there is none."""
+        ...
+
+    def redeem(self, cell: Cell, lane: Lane) -> None:
+        """Room that was promised is taken, or not needed any more."""
+        ...
+
+    def reserved(self, cell: Cell, lane: Lane) -> int:
+        """Room promised in a side lane."""
+        ...

@@ -1,0 +1,74 @@
+"""What the lower rooms of the core know of upper ones, as protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["Awaited", "CarriedMessages", "Elsewhere", "Pending"]
+
+
+class Pending(Protocol):
+    """Something that is waited for: `Question` is one."""
+
+    def done(self) -> bool:
+        """Whether it has ended, in whichever way."""
+        ...
+
+
+class Awaited(Protocol):
+    """What a suspended handler waits for: a future of asyncio's, or a `Wait`."""
+
+    def cancel(self, msg: object = None) -> bool:
+        """Give up waiting; False when it is over."""
+        ...
+
+    def remove_done_callback(self, fn: object, /) -> int:
+        """The handler that waits is broken off."""
+        ...
+
+
+class CarriedMessages(Protocol):
+    """Messages of one cell that are handled elsewhere, as the cell's own loop sees them; `MessageHandoff` is one."""
+
+    @property
+    def sender(self) -> object:
+        """Who sent the message in hand: a ref, nobody, or a receipt."""
+        ...
+
+    def hurry(self) -> None:
+        """Begin nothing further: something more urgent has come."""
+        ...
+
+    def withdraw(self) -> None:
+        """An order has come: give back what has not been begun, if that would have to wait."""
+        ...
+
+    def keep_the_rest(self) -> None:
+        """Let nothing that was not begun be begun."""
+        ...
+
+    def let_done_go(self) -> None:
+        """Those that are done leave the mailbox."""
+        ...
+
+    def done(self) -> int:
+        """How many messages stand in the mailbox though they are done, or in hand."""
+        ...
+
+
+class Elsewhere(Protocol):
+    """Work that another thread does for a cell, as its loop keeps it; `Handoff` is it."""
+
+    @property
+    def since(self) -> float:
+        """When it was given away, by the machine's clock."""
+        ...
+
+    def is_waiting(self) -> bool:
+        """Whether it is known to wait for something that its own loop has to bring about."""
+        ...
+
+    def come_to_rest(self, tell: Callable[[], object], /) -> None:
+        """Have `tell` called when it may be known whether it waits."""
+        ...
