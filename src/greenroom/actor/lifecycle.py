@@ -418,7 +418,7 @@ class Lifecycle(MessageHost):
         if extras.restart_state is not None and extras.restart_state.comes_back:
             restarting.rest(self, cell, record, SHUTDOWN if extras.ending is None else extras.ending)
         else:
-            self.finish(cell, record, extras.ending)
+            self.finish(cell, record, extras.ending)  # type: ignore[arg-type]
 
     def finish(self, cell: Cell, record: ActorRecord, reason: ExitReason) -> None:
         """Steps 9 to 15 of an ending."""

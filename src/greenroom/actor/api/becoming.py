@@ -5,13 +5,18 @@ from __future__ import annotations
 import inspect
 from inspect import isawaitable
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.behavior import STOPPED, Behavior, Failed, Receive, Setup, Supervised
 from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.errors import BadArgument, NotAnActor
 from greenroom.exits import NORMAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from greenroom.actor.records.kept import BehaviorPart
 
 __all__ = [
     "CurrentBehavior",
@@ -28,12 +33,12 @@ __all__ = [
 class CurrentBehavior(NamedTuple):
     """What an actor is at present: who handles its messages, and its signals."""
 
-    handler: Any
-    subject: Any
-    on_signal: Any
+    handler: Callable[..., object]
+    subject: object
+    on_signal: Callable[..., object] | None
 
 
-def install_behavior(record: ActorRecord, part: CurrentBehavior) -> None:
+def install_behavior(record: ActorRecord, part: BehaviorPart) -> None:
     """Let `part` handle what comes."""
     record.cell.handler = part.handler
     record.cell.subject = part.subject
@@ -41,7 +46,7 @@ def install_behavior(record: ActorRecord, part: CurrentBehavior) -> None:
         record.ensure_extras().on_signal = part.on_signal
 
 
-def resolve_behavior(record: ActorRecord, behavior: Any) -> CurrentBehavior:
+def resolve_behavior(record: ActorRecord, behavior: object) -> CurrentBehavior:
     """Find out what a behavior, function or method is made of; behaviors that need something are given it."""
     while isinstance(behavior, Setup | Supervised):
         if isinstance(behavior, Supervised):
@@ -66,7 +71,7 @@ def resolve_behavior(record: ActorRecord, behavior: Any) -> CurrentBehavior:
     return _part_of_function(record, behavior)
 
 
-def _set_up(record: ActorRecord, behavior: Setup) -> Any:
+def _set_up(record: ActorRecord, behavior: Setup) -> object:
     context: Any = record
     if behavior.needs == "setup":
         return behavior.make(context)
@@ -76,11 +81,11 @@ def _set_up(record: ActorRecord, behavior: Setup) -> Any:
     return behavior.make(record.ensure_extras().stash)
 
 
-def _ignore(ctx: Any, message: object) -> None:
+def _ignore(ctx: object, message: object) -> None:
     """Nothing comes any more."""
 
 
-def _part_of_function(record: ActorRecord, function: Any) -> CurrentBehavior:
+def _part_of_function(record: ActorRecord, function: Callable[..., object]) -> CurrentBehavior:
     """A function `(ctx, message)`, or `(message)`: as methods of the actor itself are."""
     count = positional_arguments(function)
     if count == 2:
@@ -92,7 +97,7 @@ def _part_of_function(record: ActorRecord, function: Any) -> CurrentBehavior:
     raise NotAnActor(f"{function!r} cannot handle messages: it must take (ctx, message), or a method (message)")
 
 
-def become(record: ActorRecord, behavior: Any) -> None:
+def become(record: ActorRecord, behavior: object) -> None:
     """Handle what comes next with `behavior`; `unbecome` goes back."""
     if record.cell.handler is None:
         raise BadArgument(f"{record.cell.shown()} has no behavior yet: return it from the setup, instead of become()")
@@ -108,7 +113,7 @@ def unbecome(record: ActorRecord) -> None:
         install_behavior(record, record.extras.behaviors.pop())
 
 
-def become_next(cell: Cell, verdict: Any) -> None:
+def become_next(cell: Cell, verdict: object) -> None:
     """A handler returned a behavior that is more than a word: be that. The first one stays below, for its hooks."""
     if isinstance(verdict, Failed):
         raise verdict.cause
@@ -120,13 +125,13 @@ def become_next(cell: Cell, verdict: Any) -> None:
             install_behavior(record, resolve_behavior(record, verdict))
 
 
-def close_unawaited(awaitable: Any) -> None:
+def close_unawaited(awaitable: object) -> None:
     """Let a coroutine go that nobody will await."""
     if hasattr(awaitable, "close"):
         awaitable.close()
 
 
-def positional_arguments(function: Any) -> int:
+def positional_arguments(function: Callable[..., object]) -> int:
     """How many arguments `function` must be given."""
     plain = function.__func__ if isinstance(function, MethodType) else function
     if type(plain) is FunctionType and not plain.__code__.co_kwonlyargcount and not hasattr(plain, "__wrapped__"):

@@ -10,7 +10,7 @@ another restart, one for all that have failed by then.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
@@ -122,7 +122,7 @@ class Group(Alarm):
 
     def _gather(self) -> list[ActorRecord]:
         chosen = dict.fromkeys(member for member in self._members if restart_state_of(member).group is self)
-        parent: Any = next(iter(chosen)).cell.ref._parent
+        parent = next(iter(chosen)).cell.ref._parent
         siblings = (self._life.top if parent is None else parent._cell.record.child_list).records()
         if self._origin in chosen:
             group = group_of(self.scope, len(siblings), siblings.index(self._origin))
@@ -130,7 +130,7 @@ class Group(Alarm):
         for record in list(chosen):
             other = restart_state_of(record).group
             if other is not None and other is not self:
-                chosen.update(dict.fromkeys(self.take_over(other)))
+                chosen.update(dict.fromkeys(self.take_over(other)))  # type: ignore[arg-type]
         return [record for record in siblings if record in chosen]
 
     def rested(self, member: ActorRecord) -> None:
@@ -191,7 +191,7 @@ class Group(Alarm):
             self._starting = self._members.popleft()
             self._starting.cell.order(self._start)
 
-    def _start(self, cell: Cell) -> Any:
+    def _start(self, cell: Cell) -> object:
         """An order to the one whose turn it is, unless another group has taken it in since."""
         return start_again(cell) if self._starting is not None and self._starting.cell is cell else None
 
@@ -235,7 +235,7 @@ def _takes_part(record: ActorRecord) -> bool:
 def join_group(life: ActorHost, record: ActorRecord, scope: Scope, cause: BaseException, due: float) -> None:
     """Let an actor that failed be restarted with those that `scope` names, or with those it is to be restarted with."""
     restart_state = restart_state_of(record)
-    before: Group | None = restart_state.group
+    before: Group | None = restart_state.group  # type: ignore[assignment]
     if before is not None and scope is not Scope.ONE_FOR_ONE and before.fails_again(record, scope, cause, due):
         return
     if before is not None and not before.is_starting(record) and not before.has_up(record):

@@ -28,6 +28,7 @@ from greenroom.actor.life.hooks import Procedure, attempt_hook
 from greenroom.actor.messaging.drain import drain
 from greenroom.actor.messaging.signals import PostStop, PreStop
 from greenroom.actor.records.record import ActorRecord, Extras
+from greenroom.actor.records.restartstate import restart_state_of
 from greenroom.actor.records.states import State
 from greenroom.actor.relations.watch import unwatch_all
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason
@@ -96,15 +97,14 @@ def end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) ->
 
 def is_to_come_back(life: ActorHost, record: ActorRecord, reason: ExitReason) -> bool:
     """Whether an actor with a keeper rests after such an end, to be started again."""
-    restart_state = record.ensure_extras().restart_state
+    restart_state = restart_state_of(record)
     if restart_state.supervisor is None or restart_state.final or life.closed:
         return False
     parent = record.cell.ref._parent
     above = None if parent is None else parent._cell.record.extras
     if above is not None and above.phase != NONE:
         return False
-    wanted: bool = restart_state.supervisor.wants(reason.kind)
-    return wanted
+    return restart_state.supervisor.wants(reason.kind)
 
 
 def _end_all_the_more(life: ActorHost, cell: Cell, record: ActorRecord, extras: Extras, reason: ExitReason) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.itemkinds import MESSAGE, STASHED
 from greenroom._core.mailbox.cell import Cell
@@ -34,7 +34,7 @@ class Deadline(Alarm):
     def __init__(self, cell: Cell, seconds: float, cancelled: bool = False) -> None:
         self._cell = cell
         # What has been cancelled already, and is abandoned next.
-        self._cancelled: Any = cell.task.get_coro() if cancelled else None
+        self._cancelled: object = cell.task.get_coro() if cancelled else None
         set_alarm(cell.loop, self, cell.loop.now() + seconds)
 
     @property
@@ -49,7 +49,7 @@ class Deadline(Alarm):
 
     def ring(self, admission: object) -> None:
         """The time is up."""
-        record: Any = self._cell.record
+        record = self._cell.record
         if isinstance(record, ActorRecord):
             _force(self._cell.loop.host, self._cell, record)
 
@@ -60,8 +60,7 @@ def patience_of(life: ActorHost, extras: Extras) -> float:
         return GRACE
     restart_state = extras.restart_state
     if restart_state is not None and restart_state.patience is not None:
-        own: float = restart_state.patience
-        return own
+        return restart_state.patience
     # The children of a supervisor have times of their own.
     return inf if extras.orderly and extras.phase == ending.WAITING else life.port.stop_timeout
 
@@ -79,7 +78,7 @@ def _force(life: ActorHost, cell: Cell, record: ActorRecord) -> None:
             what = "come to its restart"
         else:
             life.note_forced(cell)
-        if extras.deadline.cancelled and not extras.deadline.is_over():
+        if extras.deadline is not None and extras.deadline.cancelled and not extras.deadline.is_over():
             told = "%s did not %s though its handler was cancelled: it is abandoned"
             _log.warning(told, cell.name(), what, extra=fields)
             abandon(life, cell)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
+from greenroom.actor.records.kept import ExecutorPort
 from greenroom.actor.records.record import ActorRecord, ChildList, Settings
 from greenroom.exits import ExitReason
 from greenroom.lanes import MailboxConfig
@@ -14,6 +15,9 @@ from greenroom.policy.specs import Supervision
 from greenroom.seededrandom import Random
 
 __all__ = ["ActorHost", "DeadLetterSink", "SystemPort"]
+
+
+T = TypeVar("T")
 
 
 class DeadLetterSink(Protocol):
@@ -85,11 +89,13 @@ class SystemPort(Protocol):
         """Whether it has a say in where the code of actors runs that were spawned without a dispatcher."""
         ...
 
-    def executor_for(self, dispatcher: str | None, spec: Any, name: str | None, parent: Any) -> tuple[str | None, Any]:
+    def executor_for(
+        self, dispatcher: str | None, spec: Any, name: str | None, parent: Any
+    ) -> tuple[str | None, ExecutorPort | None]:
         """By which dispatcher, and where, the code of a new actor is to run; nothing for the loop's own thread."""
         ...
 
-    def call(self, what: str, action: Any) -> Any:
+    def call(self, what: str, action: Callable[[], T]) -> T:
         """Do something on the system's own thread, and wait for its result."""
         ...
 
@@ -163,7 +169,7 @@ class ActorHost(Protocol):
         """Tell an actor to end, after the message in hand. From any thread."""
         ...
 
-    def request_failure(self, cell: Cell, cause: BaseException, child: Any = None) -> None:
+    def request_failure(self, cell: Cell, cause: BaseException, child: object = None) -> None:
         """Let an actor fail, after the message in hand. From any thread."""
         ...
 

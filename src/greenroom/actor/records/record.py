@@ -8,12 +8,29 @@ be kept for those without a name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import Cell
 from greenroom.errors import NameTaken
 from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from logging import Logger, LoggerAdapter
+
+    from greenroom.actor.records.kept import (
+        BehaviorPart,
+        Cancellable,
+        EndDeadline,
+        LifeWaiting,
+        OwedReply,
+        ReceiveTiming,
+        Watching,
+    )
+    from greenroom.actor.records.restartstate import RestartState
+    from greenroom.actor.records.states import State
+    from greenroom.policy.specs import Supervision
 
 __all__ = ["ActorRecord", "ChildList", "Extras", "Settings", "Tombstone", "attach_record", "tombstone_of"]
 
@@ -45,7 +62,7 @@ class ActorRecord:
             self.extras = Extras()
         return self.extras
 
-    def settings(self) -> Any:
+    def settings(self) -> Settings:
         """What it hands down to its children: its own settings, or the system's."""
         extras = self.extras
         own = (
@@ -55,7 +72,7 @@ class ActorRecord:
             if extras.settings_of_behavior is None
             else extras.settings_of_behavior
         )
-        return self.cell.loop.host.settings if own is None else own
+        return self.cell.loop.host.settings if own is None else own  # type: ignore[no-any-return]
 
 
 class Settings:
@@ -63,12 +80,12 @@ class Settings:
 
     __slots__ = ("env", "supervision")
 
-    def __init__(self, supervision: object, env: Mapping[str, Any]) -> None:
+    def __init__(self, supervision: Supervision, env: Mapping[str, Any]) -> None:
         self.supervision = supervision
         self.env = env
 
 
-def attach_record(record: ActorRecord, cell: Cell, spec: Any) -> None:
+def attach_record(record: ActorRecord, cell: Cell, spec: object) -> None:
     """Let a body that was made by somebody else than `Lifecycle` be that of `cell`."""
     record.cell = cell
     record.spec = spec
@@ -108,9 +125,9 @@ class Extras:
 
     def __init__(self) -> None:
         # What it hands down to its children, if that is not the system's own.
-        self.settings: Any = None
+        self.settings: Settings | None = None
         # The same, as the behavior of the present incarnation has it.
-        self.settings_of_behavior: Any = None
+        self.settings_of_behavior: Settings | None = None
         # By which dispatcher its code runs, and where, if that is not on its loop's own thread. In a simulation it is
         # run there all the same, and there is no place.
         self.dispatcher: str | None = None
@@ -118,7 +135,7 @@ class Extras:
         # What becomes of queued messages when it stops.
         self.drain: Any = None
         # How it will have ended, once that is decided.
-        self.ending: Any = None
+        self.ending: ExitReason | None = None
         # Whether it ended, or will, without ever having been RUNNING; and whether its handler or hook was broken off.
         self.never_ran = False
         self.abandoned = False
@@ -127,28 +144,28 @@ class Extras:
         # Whether its children end one after the other, the youngest first: a supervisor's do.
         self.orderly = False
         # Its restarts so far, and what is to come of its failures; its links and monitors.
-        self.restart_state: Any = None
+        self.restart_state: RestartState | None = None
         self.links: Any = None
         self.monitors: Any = None
         # What forces it to end in time.
-        self.deadline: Any = None
+        self.deadline: EndDeadline | None = None
         # The states it went through, if somebody wants to know.
-        self.history: list[Any] | None = None
+        self.history: list[State] | None = None
         # Who waits for it to start, or to end.
-        self.waiters: list[Any] = []
+        self.waiters: list[LifeWaiting] = []
         # Invariant: those that have this actor's cell among their watchers, or whose Terminated is on its way
-        self.watching: dict[Cell, Any] = {}
+        self.watching: dict[Cell, Watching] = {}
         # Questions whose reply was put off.
-        self.deferred: dict[Any, None] = {}
+        self.deferred: dict[OwedReply, None] = {}
         # Behaviors to go back to, and who takes the present one's signals.
-        self.behaviors: list[Any] = []
-        self.on_signal: Any = None
+        self.behaviors: list[BehaviorPart] = []
+        self.on_signal: Callable[..., object] | None = None
         self.stash: Any = None
         self.keyed: Any = None
         # The receive timeout.
-        self.receive_timer: Any = None
-        self.pipes: dict[Any, None] = {}
-        self.log: Any = None
+        self.receive_timer: ReceiveTiming | None = None
+        self.pipes: dict[Cancellable, None] = {}
+        self.log: LoggerAdapter[Logger] | None = None
 
     def has_run(self) -> bool:
         """Whether an incarnation before the present one was there."""
@@ -196,7 +213,7 @@ class ChildList:
             younger._previous._next = record
         younger._previous = record
 
-    def remove(self, record: ActorRecord, name: Any) -> None:
+    def remove(self, record: ActorRecord, name: object) -> None:
         """Let a child go; its name is free at once."""
         self._unlink(record)
         record._next = record._previous = None
@@ -240,7 +257,7 @@ class Tombstone:
 
     __slots__ = ("history", "name", "parent", "reason")
 
-    def set_up(self, reason: ExitReason, name: Any, parent: Any, history: Any) -> None:
+    def set_up(self, reason: ExitReason, name: str | tuple[str], parent: Any, history: Sequence[State] | None) -> None:
         """What `__init__` would do."""
         self.reason = reason
         self.name = name
@@ -248,7 +265,7 @@ class Tombstone:
         self.history = history
 
 
-def tombstone_of(reason: ExitReason, name: Any, parent: Any, history: Any) -> Tombstone:
+def tombstone_of(reason: ExitReason, name: str | tuple[str], parent: Any, history: Sequence[State] | None) -> Tombstone:
     """Made without a call of the class, which costs three times as much."""
     tombstone = new_object(Tombstone) if COMPILED else Tombstone()
     tombstone.set_up(reason, name, parent, history)

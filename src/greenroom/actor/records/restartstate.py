@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.frozen import Frozen
@@ -12,6 +12,8 @@ from greenroom.policy.intensity import elapsed
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
+    from greenroom._core.timing.timers import Alarm
+    from greenroom.actor.records.kept import ReceiveTiming
     from greenroom.actor.records.record import ActorRecord
     from greenroom.policy.intensity import Window
 
@@ -38,6 +40,26 @@ class ChildSupervisor(Protocol):
 
     def gone(self, cell: Cell, reason: ExitReason) -> None:
         """The actor has ended for good."""
+        ...
+
+
+class RestartGroup(Protocol):
+    """Those an actor is restarted with; `Group` is it."""
+
+    def rested(self, member: ActorRecord) -> None:
+        """`member` has ended, and waits for the others."""
+        ...
+
+    def lose(self, member: ActorRecord) -> None:
+        """`member` is not restarted with the others after all."""
+        ...
+
+    def has_up(self, member: ActorRecord) -> bool:
+        """Whether `member` has been started again already."""
+        ...
+
+    def is_up(self, member: ActorRecord) -> None:
+        """`member` is running again."""
         ...
 
 
@@ -138,12 +160,12 @@ class RestartState:
         self.reason: ExitReason | None = None
         self.at_once = False
         self.due: float | None = None
-        self.alarm: Any = None
+        self.alarm: Alarm | None = None
         # Those it is restarted with.
-        self.group: Any = None
+        self.group: RestartGroup | None = None
         # What its last incarnation wanted to be kept: its snapshot, and its receive timeout.
-        self.kept: Any = None
-        self.receive_timer: Any = None
+        self.kept: object = None
+        self.receive_timer: ReceiveTiming | None = None
         # The last failure, until the actor runs again, and whether it has been reported; and what it was, in words.
         self.failure: Failure | None = None
         self.last_failure: str | None = None
@@ -169,8 +191,7 @@ def restart_state_of(record: ActorRecord) -> RestartState:
     extras = record.ensure_extras()
     if extras.restart_state is None:
         extras.restart_state = RestartState()
-    restart_state: RestartState = extras.restart_state
-    return restart_state
+    return extras.restart_state
 
 
 def incarnation_of(record: ActorRecord) -> int:

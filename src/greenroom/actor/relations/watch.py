@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
@@ -19,6 +19,9 @@ from greenroom.actor.messaging.signals import Terminated
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import ActorTerminated, WrongLoop
 from greenroom.exits import ExitReason
+
+if TYPE_CHECKING:
+    from greenroom.actor.messaging.ref import ActorRef
 
 __all__ = ["BATCH", "notify_in_batches", "require_watchable", "tell_watchers", "unwatch", "unwatch_all", "watch"]
 
@@ -33,7 +36,7 @@ class Watch:
 
     def __init__(self, message: object) -> None:
         self.message = message
-        self.notice: Terminated | None = None
+        self.notice: object = None
 
 
 def require_watchable(record: ActorRecord, target: Cell) -> None:
@@ -59,7 +62,7 @@ def watch(record: ActorRecord, target: Cell, message: object) -> None:
             theirs.watchers = {}
         theirs.watchers[record.cell] = None
     else:
-        ref: Any = target.shown()
+        ref: ActorRef = target.shown()  # type: ignore[assignment]
         _tell(record.cell, target, Terminated(ref, theirs.reason.cause, theirs.reason))
 
 
@@ -78,7 +81,7 @@ def unwatch_all(record: ActorRecord) -> None:
         unwatch(record, target)
 
 
-def tell_watchers(watchers: dict[Cell, None], cell: Cell, ref: Any, reason: ExitReason) -> None:
+def tell_watchers(watchers: dict[Cell, None], cell: Cell, ref: ActorRef, reason: ExitReason) -> None:
     """`cell` has ended: queue a notice for each of its watchers."""
     notice = Terminated(ref, reason.cause, reason)
     notify_in_batches(cell.loop, (partial(_tell, watcher, cell, notice) for watcher in watchers))
@@ -94,7 +97,7 @@ def notify_in_batches(loop: Loop, tellings: Iterator[Callable[[], None]]) -> Non
 
 
 def _tell(watcher: Cell, target: Cell, notice: Terminated) -> None:
-    record: Any = watcher.record
+    record = watcher.record
     watch = (
         record.extras.watching.get(target) if isinstance(record, ActorRecord) and record.extras is not None else None
     )

@@ -91,7 +91,7 @@ class TestProbe:
     def _await_end(self) -> None:
         record: Any = self.ref._cell.record
         if isinstance(record, ActorRecord):
-            record.ensure_extras().waiters.append(EndOfEar(self._inbox))
+            record.ensure_extras().waiters.append(EndOfEar(self._inbox))  # type: ignore[arg-type]
         else:
             self._inbox.end(record.reason)
 

@@ -44,7 +44,7 @@ class WorkerHost(Host):
 
     def __init__(self, system: str) -> None:
         self.port = RemoteSystem(system, self)
-        self.settings = Settings(None, {})
+        self.settings = Settings(None, {})  # type: ignore[arg-type]
         self.loop: Any = None
         self.channel: Any = None
         self.actors: dict[int, HostedActor] = {}
@@ -129,7 +129,7 @@ class WorkerHost(Host):
         record = RemoteContext()
         attach_record(record, cell, spec)
         record.state = State.RUNNING.code
-        record.ensure_extras().settings = Settings(None, env)
+        record.ensure_extras().settings = Settings(None, env)  # type: ignore[arg-type]
         cell.ref = ref
         actor = HostedActor(self, number, cell, base)
         record.ensure_extras().executor = actor
