@@ -14,7 +14,10 @@ capacity=0: must be at least 1
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "ActorTerminated",
@@ -80,7 +83,7 @@ __all__ = [
 ]
 
 
-def _rebuild(cls: type[GreenroomError], args: tuple[Any, ...], state: dict[str, Any]) -> GreenroomError:
+def _rebuild(cls: type[GreenroomError], args: tuple[object, ...], state: dict[str, object]) -> GreenroomError:
     error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(state)
@@ -114,7 +117,7 @@ class GreenroomError(Exception):
 
     code: ClassVar[str] = "greenroom"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[..., GreenroomError], tuple[object, ...]]:
         # The constructors take more than the text, so pickle's own `cls(*args)` would not do.
         return _rebuild, (type(self), self.args, self.__dict__)
 
@@ -641,7 +644,7 @@ class NotSendable(GreenroomError, TypeError):
         super().__init__(f"a {type(message).__name__} cannot be sent to another process: {why}")
         self.message = message
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[..., GreenroomError], tuple[object, ...]]:
         import pickle
 
         try:

@@ -19,7 +19,6 @@ dataclasses.FrozenInstanceError: a Point cannot be changed
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields
-from typing import Any
 
 __all__ = ["ByFields", "Frozen"]
 
@@ -36,7 +35,7 @@ class Frozen:
         for name, value in zip(type(self).__slots__, values, strict=True):
             _put(self, name, value)
 
-    def _values(self) -> tuple[Any, ...]:
+    def _values(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in type(self).__slots__)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -57,7 +56,7 @@ class Frozen:
     def __hash__(self) -> int:
         return hash((type(self), self._values()))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), self._values()
 
 
@@ -70,7 +69,7 @@ class ByFields:
 
     __slots__ = ()
 
-    def _fields(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[object, ...]:
         return tuple(getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
 
     def __repr__(self) -> str:

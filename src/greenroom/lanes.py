@@ -97,7 +97,7 @@ class MailboxConfig(ByFields):
     def __hash__(self) -> int:
         return hash((self.capacity, self.overflow, *self.lanes.values(), self.priority))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # A mapping proxy cannot be pickled; its contents can.
         return type(self), (self.capacity, self.overflow, dict(self.lanes), self.priority)
 

@@ -27,5 +27,5 @@ class Random(random.Random):
         self.seed_used = random.SystemRandom().getrandbits(64) if a is None else a
         super().seed(self.seed_used, version)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.seed_used,), self.getstate()

@@ -10,7 +10,7 @@ from asyncio import CancelledError
 from functools import partial
 from itertools import chain
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.build import COMPILED
 from greenroom._core.flags import INTERCEPTED, OFFLOADED
@@ -34,6 +34,15 @@ from greenroom.actor.relations.watch import notify_in_batches, tell_watchers
 from greenroom.errors import ActorTerminated, SystemStopped
 from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitReason, ends_system
 from greenroom.lanes import MailboxConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from greenroom._core.behavior import BehaviorBase
+    from greenroom.actor.messaging.drain import Drain
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.records.ports import SystemPort
+    from greenroom.actor.records.restartstate import RestartState
 
 __all__ = ["Lifecycle"]
 
@@ -70,18 +79,18 @@ class Lifecycle(MessageHost):
         "top",
     )
 
-    def __init__(self, port: Any) -> None:
+    def __init__(self, port: SystemPort) -> None:
         super().__init__(port)
         # What actors have that are spawned without settings or a mailbox of their own.
         self.settings = Settings(port.supervision, port.env)
-        self.mailbox: MailboxConfig = port.mailbox
-        self._keeps_history: bool = port.keeps_history
+        self.mailbox = port.mailbox
+        self._keeps_history = port.keeps_history
         # The actors that have no parent.
         self.top = ChildList()
         # The cell of the root behavior, with which the system ends.
         self.root: Cell | None = None
         # Whether the system has a say in where the code of actors runs that were spawned without a dispatcher.
-        self.has_placement: bool = port.has_placement
+        self.has_placement = port.has_placement
         # Whether nothing may be spawned any more.
         self.closed = False
         self.spawned = 0
@@ -101,16 +110,16 @@ class Lifecycle(MessageHost):
 
     def spawn(
         self,
-        factory: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        parent: Any,
+        factory: object,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        parent: ActorRef | None,
         name: str | None,
         mailbox: MailboxConfig | None,
         settings: Settings | None,
-        drain: Any,
+        drain: Drain | None,
         dispatcher: str | None = None,
-    ) -> Any:
+    ) -> ActorRef:
         """Bring up an actor; nothing of it runs before its loop's next visit. In eleven steps:
 
         1 what was given is understood, also where its code is to run; 2 the system takes actors, 3 so does the parent,
@@ -160,7 +169,7 @@ class Lifecycle(MessageHost):
         cell.order(self._start_order)
         return ref
 
-    def _family_of(self, parent: Any) -> ChildList:
+    def _family_of(self, parent: ActorRef) -> ChildList:
         record = parent._cell.record
         if not isinstance(record, ActorRecord):
             raise ActorTerminated(parent, record.reason)
@@ -176,7 +185,7 @@ class Lifecycle(MessageHost):
         if record.extras is not None and record.extras.history is not None:
             record.extras.history.append(STATES[state])
 
-    def _start(self, cell: Cell) -> Any:
+    def _start(self, cell: Cell) -> object:
         record = cell.record
         if record.state != CREATED:
             return None
@@ -211,14 +220,14 @@ class Lifecycle(MessageHost):
 
     # -- what the loop asks
 
-    def verdict(self, cell: Cell, verdict: Any) -> None:
+    def verdict(self, cell: Cell, verdict: BehaviorBase) -> None:
         """A handler returned a behavior."""
         if verdict is STOPPED_BEHAVIOR:
             self.request_end(cell, NORMAL)
         elif verdict is not SAME:
             become_next(cell, verdict)
 
-    def notice(self, cell: Cell, notice: Any) -> Any:
+    def notice(self, cell: Cell, notice: object) -> object:
         """Handle a notice in its turn."""
         record = cell.record
         if isinstance(notice, Terminated):
@@ -279,7 +288,7 @@ class Lifecycle(MessageHost):
 
     def reason_of(self, cell: Cell) -> ExitReason | None:
         """How an actor ended, or is about to."""
-        left: Any = cell.record
+        left = cell.record
         if type(left) is Tombstone:
             reason: ExitReason = left.reason
             return reason
@@ -340,7 +349,7 @@ class Lifecycle(MessageHost):
         waiting = cell.waiting_orders()
         cell.withdraw(tuple(one for one in waiting if one in ends or (isinstance(one, RestartOrder) and one.at_once)))
 
-    def request_failure(self, cell: Cell, cause: BaseException, child: Any = None) -> None:
+    def request_failure(self, cell: Cell, cause: BaseException, child: ActorRef | None = None) -> None:
         """Let an actor fail, after the message in hand; because `child` escalated, if one did. From any thread."""
         self._request(cell, FailOrder(cause, child))
 
@@ -352,11 +361,11 @@ class Lifecycle(MessageHost):
         """Let an actor be made afresh without backoff, because somebody asked for it. From any thread."""
         self._request(cell, RestartOrder(cause, at_once=True))
 
-    def order_inspection(self, cell: Cell, items: tuple[str, ...], tell: Any) -> None:
+    def order_inspection(self, cell: Cell, items: tuple[str, ...], tell: Callable[..., object]) -> None:
         """Have `tell` called with what an actor's `inspect` returns, after the message in hand."""
         cell.order(lambda cell: begin(inspect(cell.record, items, tell)))
 
-    def _request(self, cell: Cell, order: Any) -> None:
+    def _request(self, cell: Cell, order: Callable[[Cell], object]) -> None:
         if cell.is_foreign():
             self.loop.inbound.call(cell, partial(self._request, cell, order))
             return
@@ -382,16 +391,16 @@ class Lifecycle(MessageHost):
         """Tell an actor to end when it has handled what is queued now. From any thread."""
         cell.notify(STOP_IN_ORDER)
 
-    def _stop(self, cell: Cell) -> Any:
+    def _stop(self, cell: Cell) -> object:
         return self._end(cell, NORMAL)
 
-    def _shut_down(self, cell: Cell) -> Any:
+    def _shut_down(self, cell: Cell) -> object:
         return self._end(cell, SHUTDOWN)
 
-    def _kill(self, cell: Cell) -> Any:
+    def _kill(self, cell: Cell) -> object:
         return self._end(cell, KILLED)
 
-    def _end(self, cell: Cell, reason: ExitReason) -> Any:
+    def _end(self, cell: Cell, reason: ExitReason) -> object:
         if not isinstance(cell.record, ActorRecord):
             return None
         record = cell.record
@@ -408,7 +417,7 @@ class Lifecycle(MessageHost):
         class_info = spec.class_info
         return class_info is not None and class_info.plain
 
-    def _close(self, cell: Cell) -> Any:
+    def _close(self, cell: Cell) -> object:
         record = cell.record
         return begin(ending.close(self, cell, record), record) if isinstance(record, ActorRecord) else None
 
@@ -466,7 +475,7 @@ class Lifecycle(MessageHost):
         if self.closed and self.top.count == 0:
             self.port.everybody_has_gone()
 
-    def _tell_parent(self, cell: Cell, ref: Any, reason: ExitReason, restart_state: Any) -> None:
+    def _tell_parent(self, cell: Cell, ref: ActorRef, reason: ExitReason, restart_state: RestartState | None) -> None:
         record = cell.record
         extras = record.extras
         if extras is not None and extras.phase == ending.WAITING:
@@ -501,7 +510,7 @@ class Lifecycle(MessageHost):
         self.forced[cell.name()] = None
 
 
-def _notify_related(extras: Extras, cell: Cell, ref: Any, reason: ExitReason) -> None:
+def _notify_related(extras: Extras, cell: Cell, ref: ActorRef, reason: ExitReason) -> None:
     """Tell those that monitor an actor, and those linked to it, that it has ended."""
     of_monitors = () if extras.monitors is None else extras.monitors.notices(reason)
     of_links = () if extras.links is None else extras.links.notices(cell, ref, reason)

@@ -7,7 +7,7 @@ back from a pickle.
 from __future__ import annotations
 
 from _thread import get_ident
-from typing import Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from greenroom._core.build import COMPILED
@@ -23,6 +23,15 @@ from greenroom.errors import RefGone
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.lanes import MailboxConfig
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import TypeVar
+
+    from greenroom.actor.messaging.address import Address
+    from greenroom.actor.records.ports import SystemPort
+
+    T = TypeVar("T")
+
 __all__ = ["MessageHost"]
 
 
@@ -31,9 +40,9 @@ class MessageHost:
 
     __slots__ = ("loop", "pickled", "port")
 
-    def __init__(self, port: Any) -> None:
+    def __init__(self, port: SystemPort) -> None:
         self.port = port
-        self.loop: Any = None
+        self.loop: Loop = None  # type: ignore[assignment]
         # Cells whose refs were pickled, for as long as anybody has such a ref.
         self.pickled: WeakValueDictionary[int, Cell] = WeakValueDictionary()
 
@@ -49,7 +58,7 @@ class MessageHost:
             foreign = get_ident() != self.loop.runq.thread
         return foreign
 
-    def call(self, what: str, action: Any) -> Any:
+    def call(self, what: str, action: Callable[[], T]) -> T:
         """Do something on the loop's own thread, and wait for its result."""
         return self.port.call(what, action)
 
@@ -59,7 +68,7 @@ class MessageHost:
 
     # -- messages that nobody handles
 
-    def dead_letter(self, cell: Cell, message: object, sender: Any, why: str) -> None:
+    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
         """A message can never be handled."""
         shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
         self.port.dead_letters.publish(message, shown, cell.shown(), why)
@@ -70,7 +79,7 @@ class MessageHost:
         self.publish(message, shown, cell.shown(), "unhandled")
 
     def late_reply(self, cell: Cell, value: object, asker: object) -> None:
-        """An actor answered when nobody waited any more. Any thread."""
+        """An actor answered when nobody waited any more. From any thread."""
         self.loop.admission.totals.late_replies += 1
         cell.count_aside().late_replies += 1
         self.publish(value, cell.shown(), asker, "late reply")
@@ -86,9 +95,9 @@ class MessageHost:
 
     # -- actors whose code runs elsewhere
 
-    def offload(self, cell: Cell, message: object, sender: object, lane: int) -> Any:
+    def offload(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[object, None, object]:
         """Have a message to an actor that works elsewhere handled there."""
-        return cell.record.extras.executor.carry(cell, message, sender, lane)
+        return cell.record.extras.executor.carry(cell, message, sender, lane)  # type: ignore[no-any-return]
 
     def intercept(self, cell: Cell, message: object, sender: object, lane: object) -> bool:
         """A message to an actor in another process: one that cannot be sent there is refused."""
@@ -108,7 +117,7 @@ class MessageHost:
         """Nobody waits for its answer any more."""
 
     def absorb(self, cell: Cell, result: object) -> object:
-        """An actor that works elsewhere has returned this; what is left of it for the loop to do. Any thread."""
+        """An actor that works elsewhere has returned this; what is left of it for the loop to do. From any thread."""
         if result is SAME:
             return None
         if isinstance(result, Behavior) and result is not STOPPED_BEHAVIOR and not result.unhandled:
@@ -122,7 +131,7 @@ class MessageHost:
 
     # -- refs
 
-    def _new_ref(self, cell: Cell, name: Any, parent: Any) -> Any:
+    def _new_ref(self, cell: Cell, name: str | tuple[str], parent: Address | None) -> ActorRef:
         ref = new_object(ActorRef) if COMPILED else ActorRef.__new__(ActorRef)
         ref._cell = cell
         ref._name = name
@@ -136,16 +145,16 @@ class MessageHost:
             return cell
         return self._new_ref(cell, left.name, left.parent)
 
-    def address_of(self, ref: Any) -> tuple[str, int, str]:
+    def address_of(self, ref: ActorRef) -> tuple[str, int, str]:
         """Where a ref can be found again, by whoever is sent it: its system, its number there, its path."""
         self.pickled[ref._cell.id] = ref._cell
         return self.port.token, ref._cell.id, ref.path
 
-    def find(self, cell_id: int, path: str) -> Any:
+    def find(self, cell_id: int, path: str) -> ActorRef:
         """The ref of an actor by its id; for one that is gone, a ref whose messages are dead letters."""
         cell = self.loop.table.find(cell_id) or self.pickled.get(cell_id)
         if cell is not None:
-            return cell.shown()
+            return cell.shown()  # type: ignore[return-value]
         ghost = Cell.__new__(Cell)
         ghost.set_up(self.loop, self.loop.runq, None, None, MailboxConfig())
         ghost.id = cell_id

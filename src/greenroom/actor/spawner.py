@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.lifecycle import Lifecycle
 from greenroom.actor.messaging.address import Address
@@ -12,6 +12,14 @@ from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.errors import ConfigError, InvalidName, WrongLoop
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.specs import Supervision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from greenroom.actor.messaging.ref import ActorRef
+
+    T = TypeVar("T")
 
 __all__ = ["CONCURRENT", "Spawner"]
 
@@ -38,9 +46,9 @@ class Spawner:
         supervision: Supervision | None = None,
         drain: Drain | None = None,
         env: Mapping[str, Any] | None = None,
-        parent: Any = None,
+        parent: ActorRef | None = None,
         **kwargs: Any,
-    ) -> Any:
+    ) -> ActorRef:
         """Bring up an actor, and return its ref at once; nothing of it runs inside this call."""
         life = self._life
         if name is not None:
@@ -63,22 +71,22 @@ class Spawner:
     # Apart, because a function with a closure in it is slower from its first line on.
     def _spawn_there(
         self,
-        factory: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        parent: Any,
+        factory: object,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        parent: ActorRef | None,
         name: str | None,
         mailbox: MailboxConfig | None,
         settings: Settings | None,
         drain: Drain | None,
         dispatcher: str | None,
-    ) -> Any:
+    ) -> ActorRef:
         return self.call(
             "spawn()",
             lambda: self._life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher),
         )
 
-    def call(self, what: str, action: Any) -> Any:
+    def call(self, what: str, action: Callable[[], T]) -> T:
         """Do something on the system's own thread, and wait for its result."""
         raise NotImplementedError
 
@@ -97,7 +105,9 @@ def _require_parent(life: Lifecycle, parent: object) -> None:
         raise WrongLoop(parent)
 
 
-def _inherit(life: Lifecycle, parent: Any, supervision: Supervision | None, env: Mapping[str, Any] | None) -> Settings:
+def _inherit(
+    life: Lifecycle, parent: ActorRef | None, supervision: Supervision | None, env: Mapping[str, Any] | None
+) -> Settings:
     if env is not None and not isinstance(env, Mapping):
         raise ConfigError("env", env, "must be a mapping")
     record = None if parent is None else parent._cell.record

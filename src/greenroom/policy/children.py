@@ -75,7 +75,7 @@ class ChildSpec:
     """The dispatcher that runs it; None for the system's own loop, or what the configuration says."""
 
     def __post_init__(self) -> None:
-        given: Any = self.name
+        given: object = self.name
         if not isinstance(given, str) or not given or "/" in given or "$" in given:
             raise InvalidName(given)
         _require_several("args", self.args, "must be a tuple of the factory's arguments")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from inspect import iscoroutine
 from math import inf
-from typing import Any
 
 from greenroom.errors import ConfigError
 from greenroom.frozen import ByFields
@@ -71,7 +71,7 @@ class Supervision(ByFields):
         return said
 
 
-def require_one_of(name: str, value: object, choices: Any) -> None:
+def require_one_of(name: str, value: object, choices: type[Enum]) -> None:
     """Raise unless `value` is a member of the enum `choices`."""
     if not isinstance(value, choices):
         words = ", ".join(f"{choices.__name__}.{one.name}" for one in choices)

@@ -65,38 +65,38 @@ class Actor(_Base[M, R]):
         """Handle one message. Without this method, those marked with `@handles` are asked."""
         return UNHANDLED
 
-    def pre_start(self) -> Any:
+    def pre_start(self) -> object:
         """Before the first message. If it raises, the actor was never running."""
 
-    def post_start(self) -> Any:
+    def post_start(self) -> object:
         """The last thing before the actor is running."""
 
-    def pre_stop(self) -> Any:
+    def pre_stop(self) -> object:
         """The actor has been told to stop; its children still live."""
 
-    def post_stop(self) -> Any:
+    def post_stop(self) -> object:
         """The last thing that runs, however the actor ends; its children have ended."""
 
-    def pre_restart(self, cause: BaseException | None) -> Any:
+    def pre_restart(self, cause: BaseException | None) -> object:
         """Before the actor ends to be made afresh."""
 
-    def post_restart(self) -> Any:
+    def post_restart(self) -> object:
         """After the actor was made afresh."""
 
-    def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> Any:
+    def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> object:
         """A watched actor has ended. An actor that watches and does not have this method fails with `DeathPact`."""
 
-    def on_child_terminated(self, ref: ActorRef, cause: BaseException | None) -> Any:
+    def on_child_terminated(self, ref: ActorRef, cause: BaseException | None) -> object:
         """A child has ended for good."""
 
-    def on_signal(self, signal: Signal) -> Any:
-        """Any signal, after the hook that it has, if any."""
+    def on_signal(self, signal: Signal) -> object:
+        """Every signal, after the hook that it has, if any."""
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> object:
         """What the next incarnation is to have after a restart, given to its `restore`; None for nothing."""
         return None
 
-    def restore(self, state: Any) -> Any:
+    def restore(self, state: Any) -> object:
         """Take up what the last incarnation's `snapshot` returned; called after `pre_start`."""
 
     def inspect(self, *items: str) -> Mapping[str, Any]:

@@ -6,7 +6,6 @@ Users make them with `Behaviors`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from greenroom._core.behavior import BehaviorBase
 from greenroom.errors import BadArgument
@@ -53,7 +52,7 @@ class Failed(Behavior):
         super().__init__()
         self.cause = cause
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Failed, (self.cause,)
 
     def __repr__(self) -> str:
@@ -73,7 +72,7 @@ class Receive(Behavior):
         self.handler = handler
         self.on_signal = on_signal
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Receive, (self.handler, self.on_signal)
 
     def __repr__(self) -> str:
@@ -93,7 +92,7 @@ class Setup(Behavior):
         self.make = make
         self.capacity = capacity
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Setup, (self.needs, self.make, self.capacity)
 
     def __repr__(self) -> str:
@@ -112,7 +111,7 @@ class Supervised(Behavior):
         self.behavior = behavior
         self.supervision = supervision
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Supervised, (self.behavior, self.supervision)
 
     def __repr__(self) -> str:

@@ -74,8 +74,7 @@ class Context(ActorRecord, Spawns):
     @property
     def env(self) -> Mapping[str, Any]:
         """What it was given, over what its parent has, over what the system's config says."""
-        env: Mapping[str, Any] = self.settings().env
-        return env
+        return self.settings().env
 
     def now(self) -> float:
         """The time, by the system's clock."""
@@ -87,8 +86,7 @@ class Context(ActorRecord, Spawns):
         extras = self.ensure_extras()
         if extras.log is None:
             extras.log = _ActorLog(self)
-        adapter: logging.LoggerAdapter[logging.Logger] = extras.log
-        return adapter
+        return extras.log
 
     # -- the message in hand
 
@@ -97,14 +95,14 @@ class Context(ActorRecord, Spawns):
         visits = self.cell.loop.visits
         return visits if visits.hand is self.cell else None
 
-    def _receipt(self) -> Any:
+    def _receipt(self) -> object:
         """Who sent the message in hand: a ref, nobody, or a receipt; also while its handler is suspended."""
         hand = self.hand()
         if hand is not None:
             return hand.sender
         return None if self.cell.task is None else self.cell.task.sender
 
-    def _require_message(self, what: str) -> Any:
+    def _require_message(self, what: str) -> object:
         hand = self.hand()
         if hand is None or hand.kind != MESSAGE:
             raise NoMessage(self.self, what)
@@ -114,9 +112,7 @@ class Context(ActorRecord, Spawns):
     def sender(self) -> ActorRef | None:
         """Who sent the message in hand, if an actor did."""
         receipt = self._receipt()
-        shown: Any = receipt.shown_sender() if isinstance(receipt, Receipt) else receipt
-        sender: ActorRef | None = shown
-        return sender
+        return receipt.shown_sender() if isinstance(receipt, Receipt) else receipt  # type: ignore[return-value]
 
     @property
     def lane(self) -> Lane:
@@ -138,7 +134,7 @@ class Context(ActorRecord, Spawns):
         else:
             self._reply_by_telling(receipt, value)
 
-    def _reply_by_telling(self, receipt: Any, value: object) -> None:
+    def _reply_by_telling(self, receipt: object, value: object) -> None:
         sender = receipt.shown_sender() if isinstance(receipt, Receipt) else receipt
         if isinstance(sender, Address):
             sender.tell(value, sender=self.self)
@@ -249,9 +245,8 @@ class Context(ActorRecord, Spawns):
         # What `start_timer` does, without its two calls: a fifth of the time (`make bench`, P11).
         if type(delay) is not float:
             require_number("delay", delay)
-        cell: Any = self.cell
-        ref: Any = target
-        to = ref._cell if isinstance(ref, Address) else cell_of(ref, "send_after()")
+        cell = self.cell
+        to = target._cell if isinstance(target, Address) else cell_of(target, "send_after()")  # type: ignore[redundant-expr]
         timer: Timer = cell.loop.start_timer(delay, to, message, 0.0, False, cell)
         return timer
 
@@ -319,9 +314,9 @@ class Context(ActorRecord, Spawns):
     def pipe_to_self(
         self,
         awaitable: Awaitable[Any],
-        map: Callable[[Any], Any] | None = None,  # noqa: A002 - the word of the contract
+        map: Callable[[Any], object] | None = None,  # noqa: A002 - the word of the contract
         *,
-        on_error: Callable[[BaseException], Any] | None = None,
+        on_error: Callable[[BaseException], object] | None = None,
     ) -> asyncio.Task[None]:
         """Go on with other messages while `awaitable` runs; its result comes as a message, through `map` if given.
 
@@ -345,8 +340,8 @@ def _require_open(question: Question) -> None:
 def start_pipe(
     context: Context,
     awaitable: Awaitable[Any],
-    to_message: Callable[[Any], Any] | None,
-    on_error: Callable[[BaseException], Any] | None,
+    to_message: Callable[[Any], object] | None,
+    on_error: Callable[[BaseException], object] | None,
 ) -> asyncio.Task[None]:
     """The task of a pipe, in the asyncio loop that runs here; its actor is to keep it."""
     if not isawaitable(awaitable):
@@ -356,7 +351,7 @@ def start_pipe(
     return task
 
 
-def _close_unused(task: asyncio.Task[None], awaitable: Awaitable[Any]) -> None:
+def _close_unused(task: asyncio.Task[None], awaitable: Awaitable[object]) -> None:
     # One that was cancelled before its first step has left what it was given untouched.
     if task.cancelled() and iscoroutine(awaitable) and getcoroutinestate(awaitable) == CORO_CREATED:
         awaitable.close()
@@ -365,8 +360,8 @@ def _close_unused(task: asyncio.Task[None], awaitable: Awaitable[Any]) -> None:
 async def _pipe(
     context: Context,
     awaitable: Awaitable[Any],
-    to_message: Callable[[Any], Any] | None,
-    on_error: Callable[[BaseException], Any] | None,
+    to_message: Callable[[Any], object] | None,
+    on_error: Callable[[BaseException], object] | None,
 ) -> None:
     ref = context.self
     born = incarnation_of(context)
@@ -374,8 +369,8 @@ async def _pipe(
         result = await awaitable
         message = result if to_message is None else to_message(result)
     except (Exception, asyncio.CancelledError) as exc:
-        me: Any = asyncio.current_task()
-        if isinstance(exc, asyncio.CancelledError) and me.cancelling():
+        me = asyncio.current_task()
+        if isinstance(exc, asyncio.CancelledError) and me is not None and me.cancelling():
             raise  # the actor has ended
         if incarnation_of(context) != born:
             return  # whose it was is gone

@@ -13,14 +13,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.errors import BadArgument, HandlerConflict
 
 __all__ = ["dispatcher_of", "handles"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def handles(*types: type) -> Callable[[F], F]:
@@ -35,13 +35,13 @@ def handles(*types: type) -> Callable[[F], F]:
     return mark
 
 
-def dispatcher_of(actor_class: type) -> Callable[[Any, Any], object] | None:
+def dispatcher_of(actor_class: type) -> Callable[..., object] | None:
     """A function `(actor, message)` that finds the method for the message, or None when no method is marked."""
     known = _marked_methods(actor_class)
     if not known:
         return None
 
-    def dispatch(actor: Any, message: Any) -> object:
+    def dispatch(actor: object, message: object) -> object:
         kind = type(message)
         method = known.get(kind)
         if method is None:
@@ -55,9 +55,9 @@ def dispatcher_of(actor_class: type) -> Callable[[Any, Any], object] | None:
     return dispatch
 
 
-def _marked_methods(actor_class: type) -> dict[type, Callable[[Any, Any], object] | None]:
+def _marked_methods(actor_class: type) -> dict[type, Callable[..., object] | None]:
     """Methods by message type. A subclass's method replaces its base's, by name and by message type."""
-    known: dict[type, Callable[[Any, Any], object] | None] = {}
+    known: dict[type, Callable[..., object] | None] = {}
     for base in reversed(actor_class.__mro__):
         here: dict[type, str] = {}
         for name, method in vars(base).items():

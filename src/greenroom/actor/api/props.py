@@ -29,7 +29,7 @@ class Props(Generic[M, R]):
 
     __slots__ = ("args", "factory", "kwargs")
 
-    def __init__(self, factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, factory: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         self.factory = factory
         self.args = args
         self.kwargs = kwargs
@@ -53,6 +53,6 @@ def props(factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwarg
     return Props(factory, args, dict(kwargs))
 
 
-def label_of(factory: Any) -> str:
+def label_of(factory: object) -> str:
     """What to call a factory in what people read."""
     return str(getattr(factory, "__name__", None) or type(factory).__name__)

@@ -6,7 +6,7 @@ leaves instead, and the keeper decides when it hears of that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.failure.groups import join_group
@@ -25,6 +25,7 @@ from greenroom.policy.intensity import Window, elapsed
 from greenroom.policy.specs import Supervision
 
 if TYPE_CHECKING:
+    from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.records.ports import ActorHost
 
 __all__ = ["FailOrder", "decide_on_failure"]
@@ -39,13 +40,13 @@ class FailOrder(FailureSource):
 
     __slots__ = ("cause", "child")
 
-    def __init__(self, cause: BaseException, child: object = None) -> None:
+    def __init__(self, cause: BaseException, child: ActorRef | None = None) -> None:
         self.cause = cause
         self.child = child
 
     def __call__(self, cell: Cell) -> None:
         life = cell.loop.host
-        child: Any = self.child
+        child = self.child
         if child is not None:
             # One that is STARTING here was cancelled in its start to hear of this, so it has failed in any case.
             if not (child.is_alive and _has_escalated(child._cell.record)) and cell.record.state != STARTING:
@@ -92,7 +93,7 @@ def _must_end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReas
     """Whether nothing but its end can come: it, its parent or the whole system is about to."""
     if life.closed or (life.is_told_to_stop(cell) and not _is_kept(record, reason)):
         return True
-    parent: Any = cell.ref._parent
+    parent = cell.ref._parent
     above = None if parent is None else parent._cell.record.extras
     return above is not None and above.phase != ending.NONE
 
@@ -221,7 +222,7 @@ def _ran(cell: Cell, restart_state: RestartState) -> float | None:
 def _escalate(
     life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException, why: str
 ) -> None:
-    parent: Any = cell.ref._parent
+    parent = cell.ref._parent
     above = "the system, which stops" if parent is None else f"its parent {parent}"
     report(cell, restart_state, f"{why}it is escalated to {above}", 0.0, always=not restart_state.spared)
     _leave_group(restart_state, record)

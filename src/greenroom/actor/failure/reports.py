@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom.actor.messaging.signals import Exit, Signal
 from greenroom.actor.records.restartstate import Failure, RestartState, restart_state_of
 from greenroom.errors import WorkerLost, in_words
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from greenroom._core.mailbox.cell import Cell
     from greenroom.actor.records.record import ActorRecord
 
@@ -87,7 +89,7 @@ def report(cell: Cell, restart_state: RestartState, decision: str, acts_in: floa
         )
 
 
-def _origin(cause: BaseException) -> Any:
+def _origin(cause: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None] | None:
     """Where it was raised, as far as that is of interest: that a worker is gone was found out by the runtime itself."""
     if isinstance(cause, WorkerLost) and cause.__cause__ is None:
         return None
@@ -104,7 +106,7 @@ def _has_room(cell: Cell, restart_state: RestartState) -> bool:
     return restart_state.logged <= LOGGED_PER_PERIOD
 
 
-def report_undecided(cell: Cell, restart_state: Any) -> None:
+def report_undecided(cell: Cell, restart_state: RestartState) -> None:
     """An actor ends before anybody has decided about its failure."""
     if not restart_state.reported:
         report(cell, restart_state, "it ends with its parent", 0.0, always=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from inspect import isawaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.actor import Actor
@@ -19,6 +19,11 @@ from greenroom.actor.life.spec import class_info_of
 from greenroom.actor.messaging.signals import Signal
 from greenroom.actor.records.record import ActorRecord
 from greenroom.exits import ends_system
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from greenroom.actor.records.kept import ExecutorPort
 
 __all__ = [
     "HANDLE",
@@ -39,10 +44,10 @@ __all__ = [
 
 _log = logging.getLogger("greenroom")
 
-Procedure = Generator[Awaitable[Any], Any, Any]
+Procedure = Generator[Awaitable[object], Any, Any]
 
 
-def begin(procedure: Procedure, ending: ActorRecord | None = None) -> Coroutine[Any, Any, Any] | Any:
+def begin(procedure: Procedure, ending: ActorRecord | None = None) -> object:
     """Run `procedure` as far as it goes without waiting: its result, or a coroutine that is the rest of it.
 
     If it is the `ending` of an actor, even a hook that raises GeneratorExit does not break it off: only when the actor
@@ -55,7 +60,7 @@ def begin(procedure: Procedure, ending: ActorRecord | None = None) -> Coroutine[
     return _go_on(procedure, awaitable, ending)
 
 
-async def _go_on(procedure: Procedure, awaitable: Awaitable[Any], ending: ActorRecord | None) -> Any:
+async def _go_on(procedure: Procedure, awaitable: Awaitable[object], ending: ActorRecord | None) -> object:
     while True:
         try:
             try:
@@ -73,18 +78,18 @@ async def _go_on(procedure: Procedure, awaitable: Awaitable[Any], ending: ActorR
             return stop.value
 
 
-def actor_of(record: ActorRecord) -> Any:
+def actor_of(record: ActorRecord) -> object:
     """The user's actor, whatever it has become since; for actors that are functions, their context."""
     extras = record.extras
     return extras.behaviors[0].subject if extras is not None and extras.behaviors else record.cell.subject
 
 
-def executor_of(record: ActorRecord) -> Any:
+def executor_of(record: ActorRecord) -> ExecutorPort | None:
     """Where the actor's code runs, if that is not on its loop's own thread."""
     return None if record.extras is None else record.extras.executor
 
 
-def executor_for(record: ActorRecord, function: Callable[..., Any]) -> Any:
+def executor_for(record: ActorRecord, function: Callable[..., object]) -> ExecutorPort | None:
     """Where one of the actor's functions is to be called, if that is not here."""
     executor = executor_of(record)
     return None if executor is None or executor.runs_on_loop(function) else executor
@@ -98,7 +103,7 @@ class Hook:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, *arguments: object) -> Any:
+    def __call__(self, *arguments: object) -> NoReturn:
         raise TypeError(f"{self.name} belongs to an actor in another process")
 
 
@@ -106,13 +111,13 @@ HANDLE = Hook("handle")
 SIGNAL = Hook("signal")
 
 
-def method_of(record: ActorRecord, actor: Any, name: str) -> Any:
+def method_of(record: ActorRecord, actor: object, name: str) -> Callable[..., object]:
     """A method of the user's actor, for `do`."""
     executor = executor_of(record)
     return getattr(actor, name) if executor is None or not executor.is_remote else Hook(name)
 
 
-def call(record: ActorRecord, function: Callable[..., Any], *arguments: object) -> Procedure:
+def call(record: ActorRecord, function: Callable[..., object], *arguments: object) -> Procedure:
     """Call a user's function, wherever the actor's code runs; what it returns, even if that is to be awaited."""
     executor = executor_for(record, function)
     if executor is None:
@@ -120,7 +125,7 @@ def call(record: ActorRecord, function: Callable[..., Any], *arguments: object) 
     return (yield executor.call(record.cell, function, arguments, False))
 
 
-def do(record: ActorRecord, function: Callable[..., Any], *arguments: object) -> Procedure:
+def do(record: ActorRecord, function: Callable[..., object], *arguments: object) -> Procedure:
     """The same; what it returns is awaited, if it can be."""
     executor = executor_for(record, function)
     result = function(*arguments) if executor is None else (yield executor.call(record.cell, function, arguments, True))
@@ -129,7 +134,7 @@ def do(record: ActorRecord, function: Callable[..., Any], *arguments: object) ->
     return result
 
 
-def hand_to_actor(record: ActorRecord, message: object) -> Any:
+def hand_to_actor(record: ActorRecord, message: object) -> object:
     """Have something that is no ordinary message handled like one: what that returns, or the rest of it."""
     cell = record.cell
     executor = executor_of(record)
@@ -140,7 +145,7 @@ def hand_to_actor(record: ActorRecord, message: object) -> Any:
     return begin(do(record, _handle_there, cell, message))
 
 
-def _handle_there(cell: Cell, message: object) -> Any:
+def _handle_there(cell: Cell, message: object) -> object:
     """What its handler returns; what it becomes by that, it becomes where its code runs."""
     return cell.loop.host.absorb(cell, cell.handler(cell.subject, message))
 

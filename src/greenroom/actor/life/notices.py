@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from greenroom._core.behavior import BehaviorBase
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.life.hooks import Procedure, actor_of, begin, call_hook, hand_to_actor
@@ -17,7 +15,7 @@ from greenroom.errors import DeathPact, LinkBroken
 __all__ = ["deliver_down", "deliver_exit", "deliver_terminated"]
 
 
-def deliver_terminated(record: ActorRecord, notice: Terminated) -> Any:
+def deliver_terminated(record: ActorRecord, notice: Terminated) -> object:
     """A watched actor has ended: tell this one, unless it has ceased to watch."""
     target = notice.ref._cell
     watching = record.ensure_extras().watching
@@ -46,7 +44,7 @@ def _is_handled(record: ActorRecord, result: object) -> bool:
     return isinstance(result, BehaviorBase) and not result.unhandled
 
 
-def deliver_down(record: ActorRecord, notice: Down) -> Any:
+def deliver_down(record: ActorRecord, notice: Down) -> object:
     """A monitored actor has ended: tell this one, unless it has ended the monitor."""
     monitors = monitors_of(record).own
     if monitors.get(notice.mref) is not notice:
@@ -55,7 +53,7 @@ def deliver_down(record: ActorRecord, notice: Down) -> Any:
     return hand_to_actor(record, notice)
 
 
-def deliver_exit(record: ActorRecord, notice: Exit) -> Any:
+def deliver_exit(record: ActorRecord, notice: Exit) -> object:
     """A linked actor has ended: tell this one, or let it fail too."""
     links = links_of(record)
     target = notice.ref._cell

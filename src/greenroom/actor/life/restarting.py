@@ -14,7 +14,7 @@ Steps 1 to 3 happen at once, however long the backoff is: nobody holds a socket 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
@@ -26,7 +26,7 @@ from greenroom.actor.messaging.drain import Drain, clear, drain_all
 from greenroom.actor.messaging.signals import PreRestart
 from greenroom.actor.messaging.timers import set_alarm
 from greenroom.actor.records.record import ActorRecord, Extras
-from greenroom.actor.records.restartstate import RestartState, restart_state_of
+from greenroom.actor.records.restartstate import RestartGroup, RestartState, restart_state_of
 from greenroom.actor.records.states import State
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason, ends_system
 from greenroom.policy.directives import OnRestart
@@ -65,7 +65,7 @@ class RestartOrder:
     def __init__(
         self,
         cause: BaseException | None,
-        group: Any = None,
+        group: RestartGroup | None = None,
         at_once: bool = False,
         killed: bool = False,
         failed: bool = False,
@@ -80,7 +80,7 @@ class RestartOrder:
         # Because it has failed: that means nothing to its next incarnation.
         self.failed = failed
 
-    def __call__(self, cell: Cell) -> Any:
+    def __call__(self, cell: Cell) -> object:
         record = cell.record
         if not isinstance(record, ActorRecord):
             return None
@@ -261,7 +261,7 @@ def forget(cell: Cell, record: ActorRecord, restart_state: RestartState) -> None
         restart_state.group.lose(record)
 
 
-def start_alone(cell: Cell) -> Any:
+def start_alone(cell: Cell) -> object:
     """Steps 5 to 7, unless it is to be started with others by now: an order."""
     record = cell.record
     if isinstance(record, ActorRecord) and restart_state_of(record).group is None:
@@ -269,7 +269,7 @@ def start_alone(cell: Cell) -> Any:
     return None
 
 
-def start_at_once(cell: Cell) -> Any:
+def start_at_once(cell: Cell) -> object:
     """Steps 5 to 7, unless others have a say in that by now: an order."""
     record = cell.record
     if (
@@ -286,7 +286,7 @@ def _is_free(record: ActorRecord, restart_state: RestartState) -> bool:
     return restart_state.group is None or restart_state.group.has_up(record)
 
 
-def start_again(cell: Cell) -> Any:
+def start_again(cell: Cell) -> object:
     """Steps 5 to 7: an order."""
     record = cell.record
     life = cell.loop.host

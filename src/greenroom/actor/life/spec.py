@@ -19,7 +19,7 @@ from greenroom.actor.api.handles import dispatcher_of
 from greenroom.actor.api.props import Props, label_of
 from greenroom.errors import NotAnActor
 
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, object] = {}
 
 __all__ = [
     "BEHAVIOR",
@@ -82,8 +82,8 @@ class ActorSpec:
         self,
         kind: int,
         factory: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] = _NOTHING,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] = _NOTHING,
         class_info: ActorClassInfo | None = None,
     ) -> None:
         self.kind = kind
@@ -95,7 +95,7 @@ class ActorSpec:
         self.label = (label_of(factory),) if class_info is None else class_info.label
 
 
-def spec_of(factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ActorSpec:
+def spec_of(factory: object, args: tuple[object, ...], kwargs: dict[str, object]) -> ActorSpec:
     """Understand what was given to `spawn`, or say what is wrong with it."""
     if isinstance(factory, type) and issubclass(factory, Actor):
         class_info = class_info_of(factory)
@@ -128,14 +128,13 @@ def class_info_of(actor_class: type[Actor]) -> ActorClassInfo:
     return known
 
 
-def _handler_of(actor_class: type) -> Callable[[Any, Any], object]:
-    own: Any = getattr(actor_class, "receive", None)
+def _handler_of(actor_class: type) -> Callable[..., object]:
+    own: object = getattr(actor_class, "receive", None)
     if own is not Actor.receive:
         if not callable(own):
             raise NotAnActor(f"{actor_class.__name__}.receive is {own!r}: it must be a method that takes the message")
         _require_signature(actor_class, "receive", ("message",))
-        receive: Callable[[Any, Any], object] = own
-        return receive
+        return own
     dispatch = dispatcher_of(actor_class)
     if dispatch is None:
         raise NotAnActor(
@@ -167,7 +166,7 @@ def _require_signature(actor_class: type, name: str, arguments: tuple[str, ...] 
         ) from None
 
 
-def _is_handler(function: Any) -> bool:
+def _is_handler(function: Callable[..., object]) -> bool:
     """Whether `function` is a handler `(ctx, message)`, and not a factory that needs no arguments."""
     required = positional_arguments(function)
     if required == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.actor import Actor
@@ -13,10 +13,13 @@ from greenroom.actor.life.hooks import HANDLE, SIGNAL, Procedure, actor_of, call
 from greenroom.actor.life.spec import BEHAVIOR, HANDLER, class_info_of
 from greenroom.actor.messaging.signals import PostRestart, PostStart, PreStart
 from greenroom.actor.records.record import ActorRecord, Extras, Settings
+from greenroom.actor.records.restartstate import restart_state_of
 from greenroom.errors import NotAnActor
 
 if TYPE_CHECKING:
     from greenroom.actor.records.ports import ActorHost
+    from greenroom.actor.records.restartstate import RestartState
+    from greenroom.policy.specs import Supervision
 
 __all__ = ["cares_for_children", "install_actor", "start", "tell_started"]
 
@@ -41,12 +44,12 @@ def start(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
         install_actor(record, made)
     yield from call_hook(record, "pre_start", PreStart())
     if record.extras is not None and record.extras.has_run():
-        yield from _take_up(record, record.extras.restart_state)
+        yield from _take_up(record, restart_state_of(record))
     yield from call_hook(record, "post_start", PostStart())
     life.begin_to_run(cell, record)
 
 
-def _stand_in(record: ActorRecord, actor_class: Any, supervision: Any) -> None:
+def _stand_in(record: ActorRecord, actor_class: type[Actor] | None, supervision: Supervision | None) -> None:
     """The actor has been made in another process: let something here stand for it, so that its hooks are known."""
     if supervision is not None:
         record.ensure_extras().settings_of_behavior = Settings(supervision, record.settings().env)
@@ -57,14 +60,14 @@ def _stand_in(record: ActorRecord, actor_class: Any, supervision: Any) -> None:
         record.cell.subject = Actor.__new__(_harmless(actor_class))
 
 
-def _harmless(actor_class: Any) -> Any:
+def _harmless(actor_class: type[Actor]) -> type[Actor]:
     """A class whose instances can stand for an actor's: a finalizer would find nothing of what it is for."""
     if not hasattr(actor_class, "__del__"):
         return actor_class
     return type(actor_class.__name__, (actor_class,), {"__del__": lambda self: None})
 
 
-def _take_up(record: ActorRecord, restart_state: Any) -> Procedure:
+def _take_up(record: ActorRecord, restart_state: RestartState) -> Procedure:
     """Give a fresh instance what the last one wanted it to have."""
     state, restart_state.kept = restart_state.kept, None
     if state is not None:
@@ -73,7 +76,7 @@ def _take_up(record: ActorRecord, restart_state: Any) -> Procedure:
     yield from call_hook(record, "post_restart", PostRestart())
 
 
-def install_actor(record: ActorRecord, actor: Any) -> None:
+def install_actor(record: ActorRecord, actor: object) -> None:
     """Let `actor` handle the messages."""
     if not isinstance(actor, Actor):
         raise NotAnActor(

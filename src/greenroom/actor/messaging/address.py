@@ -23,11 +23,11 @@ class Address:
     # Set by `Lifecycle`, which makes refs, and never again. There is no method for it: without C methods a ref needs no
     # table of them, and is 16 bytes smaller.
     _cell: Cell
-    _name: Any
+    _name: str | tuple[str]
     """The name that was given, or the label of a nameless actor's kind, in a tuple."""
     _parent: Address | None
 
-    def tell(self, message: object, *, lane: Lane = _DATA, sender: Any = None) -> None:
+    def tell(self, message: object, *, lane: Lane = _DATA, sender: Address | None = None) -> None:
         """Send a message. Never blocks; from any thread.
 
         Inside a handler, the sender is the actor itself unless another is named. A full mailbox raises `MailboxFull`,
@@ -63,7 +63,7 @@ class Address:
         return mine is theirs or (mine.id == theirs.id and mine.runq is theirs.runq)
 
 
-def direct(ref: Address, cell: Cell, name: Any, parent: Address | None) -> None:
+def direct(ref: Address, cell: Cell, name: str | tuple[str], parent: Address | None) -> None:
     """Let a ref that was made by somebody else than `Lifecycle` stand for the actor of `cell`."""
     ref._cell = cell
     ref._name = name

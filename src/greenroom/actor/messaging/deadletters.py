@@ -41,8 +41,12 @@ class DeadLetter(Frozen):
     reason: str
     time: float
 
-    def __init__(self, message: Any, sender: Any, recipient: Any, reason: str, time: float) -> None:
+    def __init__(self, message: object, sender: object, recipient: object, reason: str, time: float) -> None:
         self._set(message, sender, recipient, reason, time)
+
+
+Subscription = list[Address | Callable[[DeadLetter], object]]
+"""Of one: a list tells it from another of the same subscriber."""
 
 
 class DeadLetters:
@@ -54,7 +58,7 @@ class DeadLetters:
         # Invariant: all of these are written under _lock
         self._recent: deque[DeadLetter] = deque(maxlen=capacity)
         self._reasons: dict[str, int] = {}
-        self._subscriptions: list[list[Any]] = []
+        self._subscriptions: list[Subscription] = []
         self._count = 0
         self._period_began = -LOG_PERIOD
         self._logged = 0
@@ -80,12 +84,12 @@ class DeadLetters:
         """Tell `subscriber`, a ref or a function, of every dead letter from now on; call the result to end that."""
         if not isinstance(subscriber, Address) and not callable(subscriber):
             raise BadArgument(f"dead letters can be told to a ref or a function, not to {subscriber!r}")
-        subscription = [subscriber]  # of its own, for somebody may subscribe twice
+        subscription: Subscription = [subscriber]  # of its own, for somebody may subscribe twice
         with self._lock:
             self._subscriptions = [*self._subscriptions, subscription]
         return lambda: self._unsubscribe(subscription)
 
-    def _unsubscribe(self, subscription: list[Any]) -> None:
+    def _unsubscribe(self, subscription: Subscription) -> None:
         with self._lock:
             self._subscriptions = [known for known in self._subscriptions if known is not subscription]
 
@@ -104,7 +108,7 @@ class DeadLetters:
         if subscriptions and not isinstance(message, DeadLetter):
             self._tell(subscriptions, letter)
 
-    def _tell(self, subscriptions: list[list[Any]], letter: DeadLetter) -> None:
+    def _tell(self, subscriptions: list[Subscription], letter: DeadLetter) -> None:
         for subscription in subscriptions:
             subscriber = subscription[0]
             try:
@@ -140,9 +144,9 @@ class DeadLetters:
         )
 
 
-def _fields_of(whom: object) -> dict[str, Any] | None:
+def _fields_of(whom: object) -> dict[str, object] | None:
     """What a record about it has in its fields; None if it is no actor."""
     if not isinstance(whom, Address):
         return None
-    fields: dict[str, Any] = whom._cell.loop.host.log_fields(whom._cell)
+    fields: dict[str, object] = whom._cell.loop.host.log_fields(whom._cell)
     return fields

@@ -6,7 +6,7 @@ Drain.DEAD_LETTER
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from greenroom._core.flags import ROOM
 from greenroom._core.mailbox.cell import Cell
@@ -32,7 +32,7 @@ class Drain:
     DROP: ClassVar[Drain]
     DEAD_LETTER: ClassVar[Drain]
 
-    def __init__(self, name: str, target: Any = None) -> None:
+    def __init__(self, name: str, target: Address | None = None) -> None:
         self.name = name
         self.target = target
 
@@ -100,7 +100,7 @@ def _drain_one(cell: Cell, strategy: Drain, message: object, sender: object, why
     elif strategy is Drain.DEAD_LETTER:
         admission.bury(cell, message, sender, why)
     else:
-        target: Cell = strategy.target._cell
+        target: Cell = strategy.target._cell  # type: ignore[union-attr]
         if isinstance(sender, Question):
             sender.hand_to(target)
         admission.redirect(cell, target, message, sender)

@@ -25,7 +25,7 @@ from concurrent.futures import InvalidStateError as ThreadFutureIsDone
 from contextlib import suppress
 from functools import partial
 from types import GenericAlias
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.current import current_handoffs
@@ -49,6 +49,15 @@ from greenroom.errors import (
 )
 from greenroom.exits import SHUTDOWN, ExitReason
 from greenroom.lanes import Lane
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from typing import NoReturn, TypeVar
+
+    from greenroom._core.current import CurrentHandoff
+    from greenroom.actor.records.kept import OwedReply
+
+    T = TypeVar("T")
 
 __all__ = ["Question", "current_handoff", "put_question", "require_timeout", "seconds_of", "send_from_outside"]
 
@@ -91,31 +100,31 @@ class Question(Wait):
         self._status = OPEN
         self._value: Any = None
         # Invariant: _aio is None iff the asker runs on the loop's own thread, or waits in a plain thread
-        self._aio: Any = None
+        self._aio: AbstractEventLoop | None = None
         self._future: Any = None
         # What waits for it and nothing else, if that is on another thread.
-        self._handoff: Any = None
+        self._handoff: CurrentHandoff | None = None
         # Whether what the handler returns is no answer any more: it replied itself, or will. On its own thread it
         # says so before anything else it does, so whoever sees what it awaits next sees this too.
         self.replied = False
         # Where it is written down as owed, from `defer` until it ends.
-        self._book: Any = None
+        self._book: dict[OwedReply, None] | None = None
         self._is_late = False
 
-    def tell_future(self, future: Any, aio: Any) -> None:
+    def tell_future(self, future: Any, aio: AbstractEventLoop | None) -> None:
         """Let an asker on another thread learn the answer by `future`: one of `aio`'s, or of a plain thread's."""
         self._future = future
         self._aio = aio
 
     @classmethod
-    def __class_getitem__(cls, item: Any) -> GenericAlias:
+    def __class_getitem__(cls, item: object) -> GenericAlias:
         return GenericAlias(cls, item)
 
     def __repr__(self) -> str:
         status = ("open", "answered", "failed", "given up")[self._status]
         return f"<Asked of {self.target.name()}, {status}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise BadArgument("an ask cannot be pickled: await it, and send its result")
 
     def done(self) -> bool:
@@ -168,7 +177,7 @@ class Question(Wait):
         self._is_heeded()
         raise self._value
 
-    def _is_waited_for_by(self, handoff: Any) -> None:
+    def _is_waited_for_by(self, handoff: CurrentHandoff | None) -> None:
         """A handler that runs on another thread waits for this, and for nothing else: that may be for ever."""
         if handoff is not None:
             handoff.question = self
@@ -224,7 +233,7 @@ class Question(Wait):
             if self.target.flags & INTERCEPTED:
                 self._loop.host.gave_up(self)
 
-    def _close(self, status: int, value: Any) -> None:
+    def _close(self, status: int, value: object) -> None:
         self._status = status
         self._value = value
         self.disarm(self._loop.timers)
@@ -260,7 +269,7 @@ class Question(Wait):
 
     # -- the answering side: the actor asked may live on another loop, if the question was forwarded to it
 
-    def _goes_elsewhere(self, method: Callable[[Any], object], value: object) -> bool:
+    def _goes_elsewhere(self, method: Callable[[T], object], value: T) -> bool:
         """Whether this is a foreign thread, and the asker's loop has been told to go on with `method(value)`."""
         if (COMPILED and thread_ident() == self._loop.runq.thread) or (
             not COMPILED and get_ident() == self._loop.runq.thread
@@ -317,7 +326,7 @@ class Question(Wait):
         error.__cause__ = cause
         return error
 
-    def defer(self, book: dict[Any, None]) -> None:
+    def defer(self, book: dict[OwedReply, None]) -> None:
         """The answer will come later, and is owed until then: it stands in `book`."""
         self.replied = True
         if self._status == OPEN:
@@ -362,12 +371,12 @@ class Question(Wait):
             error.add_note("its system has not been started: `async with system` comes first")
             self._end(GIVEN_UP, error)
 
-    def ring(self, admission: Any) -> None:
+    def ring(self, admission: object) -> None:
         """No reply came in time."""
         if self._status == OPEN:
             self._end(GIVEN_UP, AskTimeout(self.target.shown(), self.timeout))
 
-    def _end(self, status: int, value: Any) -> None:
+    def _end(self, status: int, value: object) -> None:
         if self._loop.director is not None:
             self._loop.director.answers(self.target, status == ANSWERED, value, self.shown_sender())
         self._close(status, value)
@@ -382,7 +391,7 @@ class Question(Wait):
 
     def _touch_asker(self) -> None:
         """The asker's handler, which runs on another thread, can go on."""
-        task: Any = None if self.asker is None else self.asker.task
+        task = None if self.asker is None else self.asker.task
         touch = None if task is None else getattr(task._waiter, "touch", None)
         if touch is not None:
             touch()
@@ -453,13 +462,13 @@ def send_from_outside(loop: Loop, cell: Cell, question: Question, message: objec
             loop.inbound.call(None, question.arm)
 
 
-def current_handoff(loop: Loop) -> Any:
+def current_handoff(loop: Loop) -> CurrentHandoff | None:
     """What this thread does for an actor of `loop`, if it does something."""
     handoff = current_handoffs.get(get_ident()) if current_handoffs else None
     return handoff if handoff is not None and handoff.cell.loop is loop else None
 
 
-def seconds_of(timeout: Any) -> float:
+def seconds_of(timeout: float | None) -> float:
     """The time that an answer has, negative if all the time in the world; raise unless it is a number of seconds."""
     if timeout is None:
         return -1.0
@@ -471,7 +480,7 @@ def seconds_of(timeout: Any) -> float:
     return seconds
 
 
-def require_timeout(timeout: Any) -> None:
+def require_timeout(timeout: float) -> None:
     """Raise unless `timeout` is a number of seconds."""
     try:
         valid = 0.0 <= timeout <= LONGEST_DELAY

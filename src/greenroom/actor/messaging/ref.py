@@ -123,10 +123,10 @@ class ActorRef(Address, Generic[M, R]):
     def path(self) -> str:
         """Its name after those of its parents: `/parent/child`."""
         names = [self.name]
-        parent: Any = self._parent
+        parent: ActorRef | None = self._parent  # type: ignore[assignment]
         while parent is not None:
             names.append(parent.name)
-            parent = parent._parent
+            parent = parent._parent  # type: ignore[assignment]
         return "/" + "/".join(reversed(names))
 
     @property
@@ -149,7 +149,7 @@ class ActorRef(Address, Generic[M, R]):
     @property
     def history(self) -> tuple[State, ...]:
         """The states it went through, if the system's config has `history=True`."""
-        record: Any = self._cell.record
+        record = self._cell.record
         kept = (
             (None if record.extras is None else record.extras.history)
             if isinstance(record, ActorRecord)
@@ -163,7 +163,7 @@ class ActorRef(Address, Generic[M, R]):
     def __repr__(self) -> str:
         return f"<ActorRef {self.path} of {self._cell.loop.host.port.name}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return resolve, tuple(self._cell.loop.host.address_of(self))
 
     # -- sending with backpressure

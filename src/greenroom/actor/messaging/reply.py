@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Callable
-from typing import Any
+from typing import NoReturn
 
 from greenroom._core.scheduler.loop import Loop
 from greenroom.actor.messaging.question import Question
@@ -46,5 +46,5 @@ class Reply:
         else:
             self._loop.inbound.call(None, action)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise BadArgument("a reply cannot be pickled: it belongs to the process of the actor that was asked")

@@ -67,7 +67,7 @@ class Stash:
 
     def _hand(self) -> Any:
         """What has the actor in hand, as seen from this thread."""
-        record: Any = self._cell.record
+        record = self._cell.record
         return None if type(record) is Tombstone else record.hand()
 
     def _unstash(self) -> int:

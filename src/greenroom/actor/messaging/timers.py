@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 from greenroom._core.flags import NOTIFY_TAKEN
 from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.loop import Loop
 from greenroom._core.timing.timers import LONGEST_DELAY, Alarm, Timer
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.signals import ReceiveTimeout
@@ -36,7 +36,7 @@ class KeyedTimers:
         *,
         every: float | None = None,
         fixed_rate: bool = False,
-        target: Any = None,
+        target: Address | None = None,
     ) -> Timer:
         """Send `message` to the actor itself (or to `target`) after `delay`, and then every `every` seconds.
 
@@ -105,7 +105,7 @@ def require_number(what: str, seconds: object) -> None:
         raise InvalidDelay(what, seconds)
 
 
-def set_alarm(loop: Any, alarm: Alarm, deadline: float) -> None:
+def set_alarm(loop: Loop, alarm: Alarm, deadline: float) -> None:
     """Let `alarm` ring at `deadline`, also if the loop sleeps."""
     alarm.set_up_alarm(deadline)
     loop.timers.add(alarm)
@@ -120,7 +120,7 @@ class ReceiveTimer(Alarm):
 
     __slots__ = ("_cell", "_last", "_queued", "seconds")
 
-    def __init__(self, cell: Cell, seconds: Any) -> None:
+    def __init__(self, cell: Cell, seconds: object) -> None:
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.0 < seconds <= LONGEST_DELAY:
             raise InvalidDelay("seconds", seconds, "must be a number of seconds above zero, or None for no timeout")
         self._cell = cell

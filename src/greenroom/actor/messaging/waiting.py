@@ -31,7 +31,7 @@ class LifeWaiter:
         self._aio = asyncio.get_running_loop()
         self._future: asyncio.Future[Any] = self._aio.create_future()
 
-    def end(self, result: Any, cause: BaseException | None = None) -> None:
+    def end(self, result: object, cause: BaseException | None = None) -> None:
         """What was waited for has happened, or cannot happen any more. From any thread."""
         try:
             here = asyncio.get_running_loop() is self._aio
@@ -43,7 +43,7 @@ class LifeWaiter:
             with suppress(RuntimeError):  # that loop is closed: nobody waits any more
                 self._aio.call_soon_threadsafe(self._finish, result, cause)
 
-    def _finish(self, result: Any, cause: BaseException | None) -> None:
+    def _finish(self, result: object, cause: BaseException | None) -> None:
         if self._future.done():
             return
         if cause is None:
@@ -59,7 +59,7 @@ class LifeWaiter:
         """Begin to wait, on the actor's own loop, and wait."""
 
         def begin_or_end() -> None:
-            record: Any = cell.record
+            record = cell.record
             if isinstance(record, ActorRecord):
                 record.ensure_extras().waiters.append(self)
                 begin(record)

@@ -12,7 +12,7 @@ from _thread import get_ident
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from greenroom._core.current import current_handoffs
 from greenroom.actor.api.context import Context, start_pipe
@@ -22,10 +22,20 @@ from greenroom.errors import HandlerAbandoned
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.records.kept import Cancellable, ExecutorPort
 
 __all__ = ["OffloadedContext"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class HasCell(Protocol):
+    """An actor's context, or something of its own."""
+
+    @property
+    def cell(self) -> Cell:
+        """The actor's place on its loop."""
+        ...
 
 
 def on_loop_thread(method: F) -> F:
@@ -33,7 +43,7 @@ def on_loop_thread(method: F) -> F:
     what = f"{method.__name__}()"
 
     @wraps(method)
-    def done_at_home(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def done_at_home(self: HasCell, /, *args: object, **kwargs: object) -> object:
         cell = self.cell
         if not cell.is_foreign():
             return method(self, *args, **kwargs)
@@ -47,7 +57,7 @@ def unless_abandoned(method: F) -> F:
     """The same method, unless the handler that calls it has been given up."""
 
     @wraps(method)
-    def done_here(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def done_here(self: HasCell, /, *args: object, **kwargs: object) -> object:
         require_wanted(self.cell)
         return method(self, *args, **kwargs)
 
@@ -84,7 +94,7 @@ class OffloadedContext(Context):
         require_wanted(self.cell)
         return handoff if handoff.carries_messages else None
 
-    def _receipt(self) -> Any:
+    def _receipt(self) -> object:
         # A thread of the handler's own making: what it works for is what the hand-off has in hand.
         handoff = self.cell.handoff()
         return super()._receipt() if handoff is None or self.hand() is not None else handoff.sender
@@ -140,12 +150,12 @@ class OffloadedContext(Context):
     def pipe_to_self(
         self,
         awaitable: Awaitable[Any],
-        map: Callable[[Any], Any] | None = None,  # noqa: A002 - the word of the contract
+        map: Callable[[Any], object] | None = None,  # noqa: A002 - the word of the contract
         *,
-        on_error: Callable[[BaseException], Any] | None = None,
+        on_error: Callable[[BaseException], object] | None = None,
     ) -> asyncio.Task[None]:
         """As with any actor; where this thread has an asyncio loop of its own, `awaitable` runs there."""
-        executor: Any = self.ensure_extras().executor
+        executor: ExecutorPort = self.ensure_extras().executor
         if not executor.has_asyncio or asyncio._get_running_loop() is None or not self.cell.is_foreign():
             return self._pipe_on_loop(awaitable, map, on_error=on_error)
         require_wanted(self.cell)
@@ -159,7 +169,7 @@ class OffloadedContext(Context):
     _pipe_on_loop = on_loop_thread(Context.pipe_to_self)
 
     @on_loop_thread
-    def _keep_pipe(self, pipe: OffloadedPipe) -> dict[Any, None]:
+    def _keep_pipe(self, pipe: OffloadedPipe) -> dict[Cancellable, None]:
         pipes = self.ensure_extras().pipes
         pipes[pipe] = None
         return pipes

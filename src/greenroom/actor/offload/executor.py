@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from inspect import iscoroutine
-from typing import Any
 
 from greenroom._core.handoff.handoff import CallHandoff, Handoff
 from greenroom._core.handoff.messages import MessageHandoff
@@ -63,11 +62,13 @@ class Executor:
         """The context of an actor that is to be here."""
         return OffloadedContext()
 
-    def runs_on_loop(self, function: Callable[..., Any]) -> bool:
+    def runs_on_loop(self, function: Callable[..., object]) -> bool:
         """Whether a function is called by the loop's own thread all the same: an async one, where asyncio is not."""
         return False
 
-    def call(self, cell: Cell, function: Callable[..., Any], arguments: tuple[Any, ...], awaits: bool) -> CallHandoff:
+    def call(
+        self, cell: Cell, function: Callable[..., object], arguments: tuple[object, ...], awaits: bool
+    ) -> CallHandoff:
         """Have a user's function called; to be awaited. With `awaits`, what it returns may be awaited there too."""
         call = CallHandoff(cell, function, arguments, awaits)
         self._give(call)
@@ -80,10 +81,10 @@ class Executor:
             handoff.abandon()
             raise
 
-    def carry(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
+    def carry(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[object, None, object]:
         """Have a message handled, and those behind it; to be awaited: what the last handler returned."""
         if self.runs_on_loop(cell.handler):
-            handled: Coroutine[Any, Any, object] = cell.handler(cell.subject, message)
+            handled: Coroutine[object, None, object] = cell.handler(cell.subject, message)
             return handled
         handoff = MessageHandoff(cell, message, sender, lane, self.others_wait, self.is_backed_up)
         handoff.carry()
