@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.behavior import UNHANDLED
@@ -64,11 +64,11 @@ class SupervisorBase(Actor):
         self._backoff = backoff
         self._window = Window(intensity, period)
         # By name, or (if they are all made of one template) by id; in the order they were first started.
-        self._records: dict[Any, ChildRecord] = {}
+        self._records: dict[str | int | None, ChildRecord] = {}
         # What is under way, and who waits for its end: exits to be settled, and requests.
         self._operation: Operation | None = None
         self._unsettled: deque[ChildRecord] = deque()
-        self._requests: deque[tuple[Any, Reply]] = deque()
+        self._requests: deque[tuple[object, Reply]] = deque()
         # While the supervisor itself is starting, it handles no notices yet.
         self._wakeup: ChildWakeup | None = None
 
@@ -82,7 +82,7 @@ class SupervisorBase(Actor):
         else:
             self.ctx.cell.notify(notice)
 
-    def receive(self, message: Any) -> Any:
+    def receive(self, message: object) -> object:
         """A notice about a child, or a request."""
         if isinstance(message, ChildNotice):
             if self._is_mine(message):
@@ -109,7 +109,7 @@ class SupervisorBase(Actor):
     def _take_notice(self, notice: ChildNotice) -> None:
         if isinstance(notice, RestartDue):
             self._note_due(notice)
-        elif not isinstance(notice, Wake):
+        elif notice.record is not None:
             self._note(notice)
             if notice.record.unsettled:
                 self._unsettled.append(notice.record)
@@ -118,6 +118,8 @@ class SupervisorBase(Actor):
     def _note(self, notice: ChildNotice) -> None:
         """Write down what has become of a child. It may be old news: the child was told something else since."""
         record = notice.record
+        if record is None:
+            return
         if isinstance(notice, Running):
             if record.status in (STARTING, RESTING):
                 record.status = RUNNING
@@ -162,7 +164,7 @@ class SupervisorBase(Actor):
         """It is time for a restart."""
         record = due.record
         # A restart that was given up, or begun in another way, while this notice was queued has no alarm any more.
-        if record.alarm is not None and record.alarm.notice is due and record.status == RESTING:
+        if record is not None and record.alarm is not None and record.alarm.notice is due and record.status == RESTING:
             self._start_again(record)
 
     def post_stop(self) -> None:
@@ -215,7 +217,7 @@ class SupervisorBase(Actor):
 
     # -- requests
 
-    def _answer(self, request: Any, reply: Reply | None) -> Any:
+    def _answer(self, request: object, reply: Reply | None) -> object:
         """The answer to a request, or `LATER` if it will be given to `reply`."""
         if isinstance(request, WhichChildren):
             return [record.info() for record in self._records.values()]
@@ -227,11 +229,11 @@ class SupervisorBase(Actor):
             return self._stop(self._find(request.child), reply)
         return self._answer_more(request, reply)
 
-    def _answer_more(self, request: Any, reply: Reply | None) -> Any:
+    def _answer_more(self, request: object, reply: Reply | None) -> object:
         """As `_answer`, for what not every supervisor can do."""
         raise Unhandled(self.ctx.self, request)
 
-    def _answer_later(self, request: Any, reply: Reply) -> None:
+    def _answer_later(self, request: object, reply: Reply) -> None:
         """Answer a request that had to wait."""
         try:
             answer = self._answer(request, reply)
@@ -248,19 +250,19 @@ class SupervisorBase(Actor):
             raise NoSuchChild(self.ctx.self, str(child) if isinstance(child, Address) else child)
         return record
 
-    def _key_of(self, child: object) -> Any:
+    def _key_of(self, child: object) -> str | int | None:
         raise NotImplementedError
 
-    def _add(self, request: StartChild, reply: Reply | None) -> Any:
+    def _add(self, request: StartChild, reply: Reply | None) -> object:
         raise NotImplementedError
 
-    def _bring_up(self, record: ChildRecord, reply: Reply | None) -> Any:
+    def _bring_up(self, record: ChildRecord, reply: Reply | None) -> object:
         """Start a child that has no actor, and answer when it is running."""
         self._spawn(record)
         record.started.append(self.ctx.defer_reply() if reply is None else reply)
         return LATER
 
-    def _stop(self, record: ChildRecord, reply: Reply | None) -> Any:
+    def _stop(self, record: ChildRecord, reply: Reply | None) -> object:
         """End a child because somebody asks for it, and answer when it is gone."""
         record.on_request = True
         if record.status == STOPPED:
@@ -302,12 +304,12 @@ class SupervisorBase(Actor):
         record.forget_due()
         record.unsettled = False
         record.status = STARTING
-        ref: Any = record.ref
+        ref = record.actor_ref
         ref._cell.order(start_again)
 
     def _end(self, record: ChildRecord) -> None:
         """Have a child end for good, in its own time."""
-        ref: Any = record.ref
+        ref = record.actor_ref
         record.forget_due()
         record.unsettled = False
         record.status = ENDING
@@ -333,7 +335,7 @@ class SupervisorBase(Actor):
         record.forget_due()
         if record.status in (RUNNING, STARTING):
             record.status = LEAVING
-            ref: Any = record.ref
+            ref = record.actor_ref
             killed = record.spec.patience <= 0.0
             ref._cell.loop.host.request_restart(ref._cell, RestartOrder(cause, killed=killed))
         while record.status not in (RESTING, STOPPED):
@@ -371,7 +373,7 @@ class SupervisorBase(Actor):
 
     def _give_up(self, record: ChildRecord) -> Operation:
         """One restart too many: stop them all, then fail with what the last one failed with."""
-        reason: Any = record.reason
+        reason = record.exit_reason
         ref = record.ref
         why = f"more than {self._intensity} restarts in {self._period:g} s"
         self._report(record, f"{why}: {self.ctx.self} stops its children and fails", 0.0, always=True)
@@ -392,7 +394,7 @@ class SupervisorBase(Actor):
 
     def _report(self, record: ChildRecord, decision: str, acts_in: float, always: bool = False) -> None:
         """Tell people of a failure and of what was decided; of other ends, that they lead to a restart."""
-        ref: Any = record.ref
+        ref = record.ref
         if ref is None or not ref.is_alive:
             return
         restart_state = record.restart_state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.scheduler.stepping import Wait
 from greenroom._core.timing.timers import Alarm
@@ -59,7 +59,8 @@ class ChildNotice(FailureSource):
 
     __slots__ = ("record",)
 
-    def __init__(self, record: Any) -> None:
+    def __init__(self, record: ChildRecord | None) -> None:
+        # Of whom it is, if it is of one child.
         self.record = record
 
     def __str__(self) -> str:
@@ -77,7 +78,7 @@ class Rested(ChildNotice):
 
     __slots__ = ("reason",)
 
-    def __init__(self, record: Any, reason: ExitReason) -> None:
+    def __init__(self, record: ChildRecord, reason: ExitReason) -> None:
         self.record = record
         self.reason = reason
 
@@ -93,7 +94,7 @@ class RestartDue(ChildNotice):
 
     __slots__ = ("owner",)
 
-    def __init__(self, record: Any, owner: object) -> None:
+    def __init__(self, record: ChildRecord | None, owner: object) -> None:
         self.record = record
         self.owner = owner
 
@@ -137,7 +138,7 @@ class ChildWakeup(Wait):
         self.waiter = None
         self._cancelled: BaseException | None = None
 
-    def __await__(self) -> Generator[Any, None, None]:
+    def __await__(self) -> Generator[ChildWakeup, None, None]:
         yield self
         if self._cancelled is not None:
             raise self._cancelled
@@ -168,7 +169,7 @@ class ChildRecord:
         "unsettled",
     )
 
-    def __init__(self, spec: ChildSpec, key: Any, notify: Callable[[ChildNotice], None]) -> None:
+    def __init__(self, spec: ChildSpec, key: str | int | None, notify: Callable[[ChildNotice], None]) -> None:
         self.spec = spec
         self.key = key
         self.notify = notify
@@ -210,6 +211,16 @@ class ChildRecord:
     # -- asked by its supervisor
 
     @property
+    def actor_ref(self) -> ActorRef:
+        """Its ref; it must have had an actor."""
+        return self.ref  # type: ignore[return-value]
+
+    @property
+    def exit_reason(self) -> ExitReason:
+        """How it ended; it must have."""
+        return self.reason  # type: ignore[return-value]
+
+    @property
     def rests(self) -> bool:
         """Whether it can be started again; it may have ended for good since it was heard of last."""
         return self.status == RESTING and self.ref is not None and self.ref.is_alive
@@ -217,10 +228,9 @@ class ChildRecord:
     @property
     def restart_state(self) -> RestartState:
         """The runtime's own record of it; it must be alive."""
-        ref: Any = self.ref
-        return restart_state_of(ref._cell.record)
+        return restart_state_of(self.actor_ref._cell.record)
 
-    def entrust(self, ref: Any) -> None:
+    def entrust(self, ref: ActorRef) -> None:
         """Look after the new actor `ref`."""
         self.ref = ref
         self.status = STARTING

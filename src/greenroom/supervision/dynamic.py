@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.reply import Reply
@@ -66,15 +65,15 @@ class DynamicSupervisor(SupervisorBase):
     def _name_of(self, record: ChildRecord) -> str | None:
         return None  # they are called after their kind and their number
 
-    def _key_of(self, child: object) -> Any:
+    def _key_of(self, child: object) -> str | int | None:
         if isinstance(child, Address):
             return child.id
         if isinstance(child, str):
-            found: Any = self.ctx.system.actor(f"{self.ctx.self}/{child}")
+            found = self.ctx.system.actor(f"{self.ctx.self}/{child}")
             return None if found is None else found.id
         return None
 
-    def _add(self, request: StartChild, reply: Reply | None) -> Any:
+    def _add(self, request: StartChild, reply: Reply | None) -> object:
         limit = self._spec.max_children
         if limit is not None and len(self._records) >= limit:
             raise TooManyChildren(self.ctx.self, limit)
@@ -88,12 +87,12 @@ class DynamicSupervisor(SupervisorBase):
     def _spawn(self, record: ChildRecord) -> None:
         self._records.pop(record.key, None)
         super()._spawn(record)
-        ref: Any = record.ref
+        ref = record.actor_ref
         record.key = ref.id
         self._records[record.key] = record
 
     def _settle(self, record: ChildRecord) -> Operation | None:
-        reason: Any = record.reason
+        reason = record.exit_reason
         wants = wants_restart(record.spec.restart, reason.kind)
         within_limit = self._window.admits(self.ctx.now()) if wants else True
         view = Child(record.spec.name, record.spec.restart)

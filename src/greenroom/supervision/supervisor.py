@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from greenroom.actor.failure.reports import when
 from greenroom.actor.messaging.address import Address
+from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import (
     ActorTerminated,
@@ -110,13 +111,13 @@ class Supervisor(SupervisorBase):
 
     def _cause_of(self, record: ChildRecord) -> BaseException:
         """Why a child could not start."""
-        reason: Any = record.reason
+        reason = record.exit_reason
         return ActorTerminated(f"{self.ctx.self}/{record.spec.name}", reason) if reason.cause is None else reason.cause
 
     # -- exits
 
     def _settle(self, record: ChildRecord) -> Operation | None:
-        reason: Any = record.reason
+        reason = record.exit_reason
         wants = wants_restart(record.spec.restart, reason.kind)
         within_limit = self._window.admits(self.ctx.now()) if wants else True
         records = self._concerned(record)
@@ -141,7 +142,7 @@ class Supervisor(SupervisorBase):
         return list(self._records.values())
 
     def _carry_out(self, actions: tuple[Action, ...], record: ChildRecord) -> Operation:
-        reason: Any = record.reason
+        reason = record.exit_reason
         starts = next((action for action in actions if isinstance(action, Start)), None)
         delay = 0.0
         if starts is not None and record.rests:
@@ -217,12 +218,12 @@ class Supervisor(SupervisorBase):
     def _spawn(self, record: ChildRecord) -> None:
         super()._spawn(record)
         # A new actor stands where the list of children has it, for they are stopped in reverse.
-        younger: Any = None
+        younger: ActorRef | None = None
         for other in reversed(self._records.values()):
             if other is record:
                 if younger is not None:
-                    ref: Any = record.ref
-                    ref.parent._cell.record.child_list.put_before(ref._cell.record, younger._cell.record)
+                    siblings = self.ctx.cell.record.child_list
+                    siblings.put_before(record.actor_ref._cell.record, younger._cell.record)
                 return
             if other.ref is not None and other.ref.is_alive:
                 younger = other.ref
@@ -235,13 +236,12 @@ class Supervisor(SupervisorBase):
             raise NoSuchChild(self.ctx.self, f"{child} (ended: another has its place)")
         return record
 
-    def _key_of(self, child: object) -> Any:
-        if isinstance(child, Address):
-            ref: Any = child
-            return ref.name if ref.parent == self.ctx.self else None
+    def _key_of(self, child: object) -> str | int | None:
+        if isinstance(child, ActorRef):
+            return child.name if child.parent == self.ctx.self else None
         return child if isinstance(child, str) else None
 
-    def _add(self, request: StartChild, reply: Reply | None) -> Any:
+    def _add(self, request: StartChild, reply: Reply | None) -> object:
         if len(request.args) != 1 or request.kwargs:
             raise BadArgument(f"a Supervisor takes StartChild(ChildSpec(...)), not {request!r}")
         spec = self._spec.require_fit(request.args[0])
@@ -258,7 +258,7 @@ class Supervisor(SupervisorBase):
 
     REQUESTS: ClassVar[tuple[type, ...]] = (*SupervisorBase.REQUESTS, RestartChild, DeleteChild)
 
-    def _answer_more(self, request: Any, reply: Reply | None) -> Any:
+    def _answer_more(self, request: object, reply: Reply | None) -> object:
         if isinstance(request, RestartChild):
             return self._bring_up(self._require_stopped(request.child), reply)
         if isinstance(request, DeleteChild):
