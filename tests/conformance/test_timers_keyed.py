@@ -107,10 +107,7 @@ def test_a_key_that_cannot_be_started_leaves_the_old_timer_alone(play: Play) -> 
 
     def fumble(ctx: Context) -> None:
         ctx.timers.start("key", 1.0, "tick")
-        cases: tuple[tuple[float, Any, type[Exception]], ...] = (
-            (-1.0, None, InvalidDelay),
-            (1.0, "nobody", TypeError),
-        )
+        cases: list[tuple[float, Any, type[Exception]]] = [(-1.0, None, InvalidDelay), (1.0, "nobody", TypeError)]
         for delay, target, error in cases:
             with pytest.raises(error):
                 ctx.timers.start("key", delay, "never", target=target)

@@ -20,7 +20,7 @@ class FaultPort(Protocol):
         """A cell is made."""
         ...
 
-    def holds(self, cell: Cell, message: object, sender: object, lane: object, is_tick: bool) -> bool:
+    def holds(self, cell: Cell, message: object, sender: object, lane: object, by_timer: bool) -> bool:
         """A message is sent; True when it is on its way for a while."""
         ...
 
