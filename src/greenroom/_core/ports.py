@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Awaited", "CarriedMessages", "Elsewhere", "Pending"]
+__all__ = ["Awaited", "CarriedMessages", "Elsewhere", "Hand", "Pending"]
 
 
 class Pending(Protocol):
@@ -71,4 +71,36 @@ class Elsewhere(Protocol):
 
     def come_to_rest(self, tell: Callable[[], object], /) -> None:
         """Have `tell` called when it may be known whether it waits."""
+        ...
+
+
+class Hand(Protocol):
+    """What has a message of an actor in hand: the `Visits` of its loop, or a `MessageHandoff`."""
+
+    @property
+    def kind(self) -> int:
+        """What is in hand, as in `itemkinds`."""
+        ...
+
+    @property
+    def lane(self) -> int:
+        """The lane it came by."""
+        ...
+
+    @property
+    def message(self) -> object:
+        """The message."""
+        ...
+
+    @property
+    def sender(self) -> object:
+        """Who sent it: a ref, nobody, or a receipt."""
+        ...
+
+    def stash(self) -> tuple[object, object, int]:
+        """Take it away, to be handled later: the message, its sender and its lane."""
+        ...
+
+    def let_sender_go(self) -> None:
+        """It is answered by somebody else."""
         ...

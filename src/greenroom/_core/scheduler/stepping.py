@@ -160,7 +160,7 @@ class Stepper:
             self._spare = None
             task._return(out)
         else:
-            task._coro = task._cell = None
+            task._coro = task._cell = None  # type: ignore[assignment]
         return out
 
     def step(self, task: HandlerTask) -> object:
@@ -257,7 +257,7 @@ class HandlerTask:
     def __init__(self, stepper: Stepper) -> None:
         self._stepper = stepper
         self._aio: AbstractEventLoop = stepper.aio  # type: ignore[assignment]
-        self._cell: Any = None
+        self._cell: Cell = None  # type: ignore[assignment]
         # What is in hand while the coroutine is suspended; the loop's own.
         self.kind = 0
         self.lane = 0
@@ -265,7 +265,7 @@ class HandlerTask:
         self.message: object = None
         self.sender: object = None
         self._coro: Any = None
-        self._context: Any = None
+        self._context: Context = None  # type: ignore[assignment]
         self._waiter: Awaited | None = None
         self._inject: BaseException | None = None
         self._must_cancel = False
@@ -297,12 +297,13 @@ class HandlerTask:
 
     def get_context(self) -> Context:
         """The actor's own context."""
-        context: Context = self._context
-        return context
+        return self._context
 
     def get_name(self) -> str:
         """The name of the actor."""
-        return "greenroom handler" if self._cell is None else f"greenroom handler of {self._cell.name()}"
+        if self._cell is None:
+            return "greenroom handler"
+        return f"greenroom handler of {self._cell.name()}"
 
     def set_name(self, value: object) -> None:
         """Accepted and ignored: the name is the actor's."""

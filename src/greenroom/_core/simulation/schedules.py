@@ -47,7 +47,7 @@ class Fifo(Schedule):
 
 
 class Shuffled(Schedule):
-    """Any runnable actor, for any number of messages; asyncio has its turn when it comes."""
+    """Whichever runnable actor, for any number of messages; asyncio has its turn when it comes."""
 
     __slots__ = ("_prng",)
 
@@ -55,7 +55,7 @@ class Shuffled(Schedule):
         self._prng = SplitMix(seed)
 
     def choose(self, step: int, runq: RunQueue) -> int:
-        """Any of them."""
+        """Whichever of them."""
         return 0 if runq.count == 1 else self._prng.below(min(runq.count, WINDOW))
 
     def budget(self, step: int) -> int:

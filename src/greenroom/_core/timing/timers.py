@@ -114,7 +114,7 @@ class Timer(Alarm):
         self.set_up_alarm(deadline)
         self._sender: object = None if owner is None else owner.ref
         self.timers = timers
-        self.target = target
+        self.target: Cell = target
         self.message = message
         self.interval = interval
         self.fixed_rate = fixed_rate

@@ -125,7 +125,7 @@ def become_next(cell: Cell, verdict: object) -> None:
             install_behavior(record, resolve_behavior(record, verdict))
 
 
-def close_unawaited(awaitable: object) -> None:
+def close_unawaited(awaitable: Any) -> None:
     """Let a coroutine go that nobody will await."""
     if hasattr(awaitable, "close"):
         awaitable.close()

@@ -29,6 +29,7 @@ from greenroom.exits import NORMAL
 from greenroom.lanes import Lane
 
 if TYPE_CHECKING:
+    from greenroom._core.ports import Hand
     from greenroom.actor.api.behavior import Behavior
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.signals import MonitorRef
@@ -90,7 +91,7 @@ class Context(ActorRecord, Spawns):
 
     # -- the message in hand
 
-    def hand(self) -> Any:
+    def hand(self) -> Hand | None:
         """What has this actor in hand at present: its loop's visits, if they do."""
         visits = self.cell.loop.visits
         return visits if visits.hand is self.cell else None
@@ -102,11 +103,11 @@ class Context(ActorRecord, Spawns):
             return hand.sender
         return None if self.cell.task is None else self.cell.task.sender
 
-    def _require_message(self, what: str) -> object:
+    def _require_message(self, what: str) -> Hand:
         hand = self.hand()
         if hand is None or hand.kind != MESSAGE:
             raise NoMessage(self.self, what)
-        return hand.sender
+        return hand
 
     @property
     def sender(self) -> ActorRef | None:
@@ -127,7 +128,7 @@ class Context(ActorRecord, Spawns):
 
         A message that was told, not asked, is answered by telling its sender.
         """
-        receipt = self._require_message("reply()")
+        receipt = self._require_message("reply()").sender
         if isinstance(receipt, Question):
             _require_open(receipt)
             receipt.answer(value)
@@ -148,7 +149,7 @@ class Context(ActorRecord, Spawns):
         """Let the asker get `exc`; the actor itself goes on."""
         if not isinstance(exc, BaseException):
             raise BadArgument(f"a reply fails with an exception, not with {exc!r}")
-        receipt = self._require_message("fail_reply()")
+        receipt = self._require_message("fail_reply()").sender
         if isinstance(receipt, Question):
             _require_open(receipt)
             receipt.refuse(exc)
@@ -157,7 +158,7 @@ class Context(ActorRecord, Spawns):
 
     def defer_reply(self) -> Reply:
         """Answer the message in hand later, from anywhere, by `.send(value)` or `.fail(exc)`."""
-        receipt = self._require_message("defer_reply()")
+        receipt = self._require_message("defer_reply()").sender
         loop = self.cell.loop
         if not isinstance(receipt, Question):
             return Reply(loop, None, lambda value: self._reply_by_telling(receipt, value))
@@ -171,9 +172,8 @@ class Context(ActorRecord, Spawns):
     def forward(self, ref: ActorRef) -> None:
         """Pass the message in hand on to `ref`, as if its sender had sent it there: `ref` answers if it was asked."""
         target = cell_of(ref, "forward()")
-        receipt = self._require_message("forward()")
-        hand = self.hand()
-        message, lane = hand.message, Lane(hand.lane)
+        hand = self._require_message("forward()")
+        receipt, message, lane = hand.sender, hand.message, Lane(hand.lane)
         if not isinstance(receipt, Question):
             target.post(message, self.sender, lane)
             return

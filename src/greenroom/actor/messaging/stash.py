@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.itemkinds import MESSAGE
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.records.record import Tombstone
 from greenroom.errors import ConfigError, NoMessage, StashFull
+
+if TYPE_CHECKING:
+    from greenroom._core.ports import Hand
 
 __all__ = ["DEFAULT_CAPACITY", "Stash", "require_capacity"]
 
@@ -65,7 +68,7 @@ class Stash:
         count: int = cell.loop.host.call("unstash_all()", self._unstash)
         return count
 
-    def _hand(self) -> Any:
+    def _hand(self) -> Hand | None:
         """What has the actor in hand, as seen from this thread."""
         record = self._cell.record
         return None if type(record) is Tombstone else record.hand()

@@ -61,7 +61,7 @@ class LifeWaiter:
         def begin_or_end() -> None:
             record = cell.record
             if isinstance(record, ActorRecord):
-                record.ensure_extras().waiters.append(self)
+                record.ensure_extras().waiters.append(self)  # pyright: ignore[reportArgumentType]
                 begin(record)
             else:
                 self.ended(self, record.reason)

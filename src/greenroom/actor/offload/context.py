@@ -21,6 +21,7 @@ from greenroom.errors import HandlerAbandoned
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
+    from greenroom._core.ports import Hand
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.records.kept import Cancellable, ExecutorPort
 
@@ -86,13 +87,13 @@ class OffloadedContext(Context):
 
     __slots__ = ()
 
-    def hand(self) -> Any:
+    def hand(self) -> Hand | None:
         """Who has a message of this actor in hand, as seen from this thread: its loop, an hand-off, or nobody."""
-        handoff: Any = current_handoffs.get(get_ident()) if self.cell.is_foreign() else None
+        handoff = current_handoffs.get(get_ident()) if self.cell.is_foreign() else None
         if handoff is None or handoff.cell is not self.cell:
             return super().hand()
         require_wanted(self.cell)
-        return handoff if handoff.carries_messages else None
+        return handoff if handoff.carries_messages else None  # type: ignore[return-value]
 
     def _receipt(self) -> object:
         # A thread of the handler's own making: what it works for is what the hand-off has in hand.

@@ -72,7 +72,7 @@ class ActorRecord:
             if extras.settings_of_behavior is None
             else extras.settings_of_behavior
         )
-        return self.cell.loop.host.settings if own is None else own  # type: ignore[no-any-return]
+        return self.cell.loop.host.settings if own is None else own
 
 
 class Settings:
