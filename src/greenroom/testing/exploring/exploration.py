@@ -10,10 +10,10 @@ from typing import Any, Literal, TextIO
 from greenroom.errors import ConfigError, SimulationEndless, in_words
 from greenroom.frozen import Frozen
 from greenroom.system.config import SystemConfig
-from greenroom.testing.exploring.crew import Crew, NotRepeated, RunHung, WorkerLost
 from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.exploring.shrinking import Shrunk, shrink
 from greenroom.testing.exploring.trial import Check, Trial
+from greenroom.testing.exploring.workerpool import NotRepeated, RunHung, WorkerLost, WorkerPool
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulating.simulation import Fatal, Program, Script, require_fatal, shown_fatal
 from greenroom.testing.tracing.trace import Trace
@@ -119,14 +119,14 @@ def explore(
         raise ConfigError("output", output, "must be a file to write to, or None")
     trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal)
     began = time.monotonic()
-    crew = Crew(trial, range(first_seed, first_seed + runs), workers, patience, stream)
+    pool = WorkerPool(trial, range(first_seed, first_seed + runs), workers, patience, stream)
     failure = None
     with quiet():
-        found = crew.work()
+        found = pool.run()
         if found is not None:
             seed, error = found
             failure = describe(trial, seed, error, shrinks, apart=workers != 0, patience=patience, output=stream)
-    report = Report(crew.done, time.monotonic() - began, failure, _call(trial))
+    report = Report(pool.done, time.monotonic() - began, failure, _call(trial))
     if failure is not None and stream is not None:
         print(report, file=stream, flush=True)
     return report

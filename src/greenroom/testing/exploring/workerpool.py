@@ -15,10 +15,10 @@ from greenroom.testing.exploring.forks import Forks, may_fork
 from greenroom.testing.exploring.status import StatusLine
 from greenroom.testing.exploring.trial import Trial
 
-__all__ = ["Crew", "NotRepeated", "RunHung", "WorkerLost"]
+__all__ = ["WorkerPool", "NotRepeated", "RunHung", "WorkerLost"]
 
-_GLANCE = 0.1
-_BAR = 24
+_POLL_INTERVAL = 0.1
+_BAR_WIDTH = 24
 
 
 class WorkerLost(RuntimeError):
@@ -40,7 +40,7 @@ class NotRepeated(RuntimeError):
         self.by_interrupt = by_interrupt
 
 
-class Crew:
+class WorkerPool:
     """Runs a trial at each of `seeds`. `done` is how many have been run."""
 
     def __init__(
@@ -54,38 +54,38 @@ class Crew:
         self._began = time.monotonic()
         self.done = 0
 
-    def work(self) -> tuple[int, BaseException] | None:
+    def run(self) -> tuple[int, BaseException] | None:
         """The lowest seed that fails, and how; None if none does."""
         try:
-            return self._share() if self._workers and may_fork() else self._work_alone()
+            return self._run_in_workers() if self._workers and may_fork() else self._run_alone()
         finally:
             self._status.clear()
 
-    def _work_alone(self) -> tuple[int, BaseException] | None:
+    def _run_alone(self) -> tuple[int, BaseException] | None:
         for seed in self._seeds:
             error = self._trial.error_of(self._trial.simulation(seed, 0))
             self.done += 1
             if error is not None:
                 return seed, error
-            self._draw_bar(self.done)
+            self._show_progress(self.done)
         return None
 
-    def _share(self) -> tuple[int, BaseException] | None:
+    def _run_in_workers(self) -> tuple[int, BaseException] | None:
         seeds = self._seeds
         # How many each worker has run, and the position at which it failed. To each its own: a lock would be lost with
         # one that is ended while it holds it. The last is ours, for those that were lost.
         counts = Forks.context().RawArray("q", self._workers)
         failed = Forks.context().RawArray("q", [len(seeds)] * (self._workers + 1))
         interrupted = Forks.context().RawArray("b", self._workers)
-        with Forks(lambda number: self._work_in_turn(number, counts, failed, interrupted), self._workers) as crew:
-            lost = self._wait(crew, counts, failed)
+        with Forks(lambda number: self._run_in_worker(number, counts, failed, interrupted), self._workers) as processes:
+            lost = self._wait(processes, counts, failed)
         self.done = sum(counts)
         lowest = min(failed)
         if lowest == len(seeds):
             return None
         return seeds[lowest], lost.get(lowest) or NotRepeated(seeds[lowest], bool(interrupted[lowest % self._workers]))
 
-    def _work_in_turn(self, number: int, counts: Any, failed: Any, interrupted: Any) -> None:
+    def _run_in_worker(self, number: int, counts: Any, failed: Any, interrupted: Any) -> None:
         """What a worker does: every so-manieth seed, as long as none below has failed."""
         position = number
         while position < min(failed):
@@ -99,14 +99,14 @@ class Crew:
             counts[number] += 1
             position += self._workers
 
-    def _wait(self, crew: list[Any], counts: Any, failed: Any) -> dict[int, BaseException]:
+    def _wait(self, processes: list[Any], counts: Any, failed: Any) -> dict[int, BaseException]:
         """Wait until all have ended; the positions at which one was lost or came to no end, and why."""
         lost: dict[int, BaseException] = {}
-        waiting = dict(enumerate(crew))
-        last = [(0, time.monotonic())] * len(crew)
+        waiting = dict(enumerate(processes))
+        last = [(0, time.monotonic())] * len(processes)
         while waiting:
             for number, worker in list(waiting.items()):
-                worker.join(_GLANCE / len(waiting))
+                worker.join(_POLL_INTERVAL / len(waiting))
                 at = number + counts[number] * self._workers
                 if not worker.is_alive():
                     del waiting[number]
@@ -127,11 +127,11 @@ class Crew:
                         f"the run did not end within {self._patience:g} s of real time: a handler holds the thread"
                     )
                     failed[-1] = min(at, failed[-1])
-            self._draw_bar(sum(counts))
+            self._show_progress(sum(counts))
         return lost
 
-    def _draw_bar(self, done: int) -> None:
+    def _show_progress(self, done: int) -> None:
         seconds = max(time.monotonic() - self._began, 1e-9)
-        filled = _BAR * done // len(self._seeds)
-        bar = f"[{'#' * filled}{'.' * (_BAR - filled)}]"
+        filled = _BAR_WIDTH * done // len(self._seeds)
+        bar = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}]"
         self._status.show(f"{bar} {done}/{len(self._seeds)} seeds, {done / seconds:.0f}/s")
