@@ -19,7 +19,7 @@ from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.checks.ledgers import assert_ledger_balanced
-from greenroom.testing.exploring.quiet import quiet
+from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.faults import Fault, Shutdown, Stop
 from greenroom.testing.simulating.injection import Injector
 from greenroom.testing.simulating.session import Session
@@ -159,7 +159,7 @@ class ActorMachine(RuleBasedStateMachine):
         if self.failing:
             # What the shutdown does is no part of what went wrong, and what else it finds would hide that.
             self._note()
-            with suppress(Exception), quiet():
+            with suppress(Exception), silence_logs():
                 self.session.close()
             return
         try:

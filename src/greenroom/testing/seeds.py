@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.exploring.exploration import describe
-from greenroom.testing.exploring.quiet import quiet
+from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.exploring.trial import Check, Trial
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulating.simulation import Fatal, Script
@@ -46,11 +46,11 @@ class Simulations:
         trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal)
         for seed in self.seeds:
             simulation = trial.simulation(seed, 0)
-            with nullcontext() if seed == self.seeds[-1] else quiet():
+            with nullcontext() if seed == self.seeds[-1] else silence_logs():
                 error = trial.error_of(simulation)
             if error is None:
                 continue
-            with quiet():
+            with silence_logs():
                 failure = describe(trial, seed, error)
             failure.error.add_note(f"{failure}\n\nRun it again:  {self._replay} --greenroom-seed={seed}")
             raise failure.error

@@ -25,7 +25,7 @@ from hypothesis.strategies import SearchStrategy
 
 from greenroom.errors import ConfigError
 from greenroom.system.config import SystemConfig
-from greenroom.testing.exploring.quiet import quiet
+from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.faults import Fault, Stop
 from greenroom.testing.simulating.simulation import Fatal, Program, Simulation
 from greenroom.testing.tracing.trace import Trace
@@ -172,7 +172,7 @@ class _Noted(Simulation):
 def quiet_until_shown() -> AbstractContextManager[None]:
     """Keep what Greenroom logs from the root's handlers, but for the run that Hypothesis shows in the end."""
     if currently_in_test_context() and not current_build_context().is_final:
-        return quiet()
+        return silence_logs()
     return nullcontext()
 
 

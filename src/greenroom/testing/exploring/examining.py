@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
-from greenroom.testing.exploring.forks import Forks
+from greenroom.testing.exploring.forkedprocesses import ForkedProcesses
 from greenroom.testing.exploring.trial import Trial, is_alike
 from greenroom.testing.faults import Fault
 
@@ -66,7 +66,7 @@ class ExaminerApart(Examiner):
 
     def __init__(self, trial: Trial, seed: int, wanted: BaseException, patience: float) -> None:
         super().__init__(trial, seed, wanted, patience)
-        self._forks: Forks | None = None
+        self._processes: ForkedProcesses | None = None
         self._line: Connection | None = None
 
     def fails(self, choices: Choices, faults: tuple[Fault, ...], seconds: float) -> bool:
@@ -86,15 +86,15 @@ class ExaminerApart(Examiner):
 
     def close(self) -> None:
         """End the process."""
-        if self._line is not None and self._forks is not None:
-            self._forks.end()
+        if self._line is not None and self._processes is not None:
+            self._processes.end()
             self._line.close()
-            self._forks = self._line = None
+            self._processes = self._line = None
 
     def _begin(self) -> Connection:
-        ours, theirs = Forks.pipe()
+        ours, theirs = ForkedProcesses.pipe()
         try:
-            self._forks = Forks(lambda number: self._answer(theirs), 1)
+            self._processes = ForkedProcesses(lambda number: self._answer(theirs), 1)
         except BaseException:
             ours.close()
             raise

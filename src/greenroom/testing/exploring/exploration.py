@@ -10,8 +10,8 @@ from typing import Any, Literal, TextIO
 from greenroom.errors import ConfigError, SimulationEndless, in_words
 from greenroom.frozen import Frozen
 from greenroom.system.config import SystemConfig
-from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.exploring.shrinking import Shrunk, shrink
+from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.exploring.trial import Check, Trial
 from greenroom.testing.exploring.workerpool import NotRepeated, RunHung, WorkerLost, WorkerPool
 from greenroom.testing.faults import Fault
@@ -121,7 +121,7 @@ def explore(
     began = time.monotonic()
     pool = WorkerPool(trial, range(first_seed, first_seed + runs), workers, patience, stream)
     failure = None
-    with quiet():
+    with silence_logs():
         found = pool.run()
         if found is not None:
             seed, error = found

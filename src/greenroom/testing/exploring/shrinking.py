@@ -13,7 +13,7 @@ from typing import TextIO
 
 from greenroom.frozen import Frozen
 from greenroom.testing.exploring.examining import Choices, Examiner, ExaminerApart
-from greenroom.testing.exploring.forks import may_fork
+from greenroom.testing.exploring.forkedprocesses import can_fork
 from greenroom.testing.exploring.status import StatusLine
 from greenroom.testing.exploring.trial import Trial
 from greenroom.testing.faults import Fault
@@ -87,7 +87,7 @@ def shrink(
     cannot be had. A terminal is shown how far it is.
     """
     status = StatusLine(output)
-    kind = ExaminerApart if apart and may_fork() else Examiner
+    kind = ExaminerApart if apart and can_fork() else Examiner
     with kind(trial, seed, error, patience) as examiner:
         try:
             return _Shrinking(trial, seed, error, examiner, status, max_runs, seconds).run()

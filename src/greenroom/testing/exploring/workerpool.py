@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from greenroom.testing.exploring.forks import Forks, may_fork
+from greenroom.testing.exploring.forkedprocesses import ForkedProcesses, can_fork
 from greenroom.testing.exploring.status import StatusLine
 from greenroom.testing.exploring.trial import Trial
 
@@ -57,7 +57,7 @@ class WorkerPool:
     def run(self) -> tuple[int, BaseException] | None:
         """The lowest seed that fails, and how; None if none does."""
         try:
-            return self._run_in_workers() if self._workers and may_fork() else self._run_alone()
+            return self._run_in_workers() if self._workers and can_fork() else self._run_alone()
         finally:
             self._status.clear()
 
@@ -74,10 +74,12 @@ class WorkerPool:
         seeds = self._seeds
         # How many each worker has run, and the position at which it failed. To each its own: a lock would be lost with
         # one that is ended while it holds it. The last is ours, for those that were lost.
-        counts = Forks.context().RawArray("q", self._workers)
-        failed = Forks.context().RawArray("q", [len(seeds)] * (self._workers + 1))
-        interrupted = Forks.context().RawArray("b", self._workers)
-        with Forks(lambda number: self._run_in_worker(number, counts, failed, interrupted), self._workers) as processes:
+        counts = ForkedProcesses.context().RawArray("q", self._workers)
+        failed = ForkedProcesses.context().RawArray("q", [len(seeds)] * (self._workers + 1))
+        interrupted = ForkedProcesses.context().RawArray("b", self._workers)
+        with ForkedProcesses(
+            lambda number: self._run_in_worker(number, counts, failed, interrupted), self._workers
+        ) as processes:
             lost = self._wait(processes, counts, failed)
         self.done = sum(counts)
         lowest = min(failed)

@@ -18,21 +18,21 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Forks", "may_fork"]
+__all__ = ["ForkedProcesses", "can_fork"]
 
 
-def may_fork() -> bool:
+def can_fork() -> bool:
     """Whether there can be others. A daemon may have no children."""
     return hasattr(os, "fork") and not multiprocessing.current_process().daemon
 
 
-class Forks:
+class ForkedProcesses:
     """`size` processes, each of which does `work(number)`; they have ended when the `with` block has."""
 
     def __init__(self, work: Callable[[int], None], size: int) -> None:
         self._work = work
         # Nothing is ever written: whoever reads it learns that this process is gone.
-        self._alive, self._held = self._ends = [*os.pipe()]
+        self._read_end, self._write_end = self._open_fds = [*os.pipe()]
         self.processes: list[Any] = []
         try:
             with warnings.catch_warnings():
@@ -40,7 +40,7 @@ class Forks:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 for number in range(size):
                     process = self.context().Process(target=self._run, args=(number,), daemon=True)
-                    with _later():
+                    with _interrupts_blocked():
                         process.start()
                         self.processes.append(process)
         except BaseException:
@@ -75,20 +75,20 @@ class Forks:
             process.join()
             process.close()
             self.processes.pop()
-        while self._ends:
-            os.close(self._ends.pop())
+        while self._open_fds:
+            os.close(self._open_fds.pop())
 
     def _run(self, number: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C ends us all
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
-        os.close(self._held)
-        threading.Thread(target=_end_with, args=(self._alive,), daemon=True).start()
+        os.close(self._write_end)
+        threading.Thread(target=_exit_with_parent, args=(self._read_end,), daemon=True).start()
         gc.freeze()
         self._work(number)
 
 
 @contextmanager
-def _later() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[None]:
     """Have Ctrl-C wait: in the middle of a fork, nobody would know of the new process, or hear of the interrupt."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
@@ -97,7 +97,7 @@ def _later() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_with(alive: int) -> None:
+def _exit_with_parent(read_end: int) -> None:
     """End this process when that which forked it has ended, even if a handler holds the main thread."""
-    os.read(alive, 1)
+    os.read(read_end, 1)
     os._exit(1)

@@ -6,23 +6,23 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["quiet"]
+__all__ = ["silence_logs"]
 
 
-def _is_not_ours(record: logging.LogRecord) -> bool:
+def _is_not_greenroom(record: logging.LogRecord) -> bool:
     return record.name.partition(".")[0] != "greenroom"
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_logs() -> Iterator[None]:
     """Keep Greenroom's records from the handlers of the root; those of a program's own, inside, get them as ever."""
     handlers = [*logging.getLogger().handlers]
     if logging.lastResort is not None:
         handlers.append(logging.lastResort)
     for handler in handlers:
-        handler.addFilter(_is_not_ours)
+        handler.addFilter(_is_not_greenroom)
     try:
         yield
     finally:
         for handler in handlers:
-            handler.removeFilter(_is_not_ours)
+            handler.removeFilter(_is_not_greenroom)
