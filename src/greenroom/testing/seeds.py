@@ -10,7 +10,7 @@ from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.exploring.exploration import describe
 from greenroom.testing.exploring.silencelogs import silence_logs
-from greenroom.testing.exploring.trial import Check, Trial
+from greenroom.testing.exploring.simulatedprogram import Check, SimulatedProgram
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulating.simulation import Fatal, Script
 
@@ -43,16 +43,18 @@ class Simulations:
         Greenroom logs is kept from the root's handlers at all seeds but the last.
         """
         __tracebackhide__ = True
-        trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal)
+        simulated = SimulatedProgram(
+            program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal
+        )
         for seed in self.seeds:
-            simulation = trial.simulation(seed, 0)
+            simulation = simulated.simulation(seed, 0)
             with nullcontext() if seed == self.seeds[-1] else silence_logs():
-                error = trial.error_of(simulation)
+                error = simulated.run_in(simulation)
             if error is None:
                 continue
             with silence_logs():
-                failure = describe(trial, seed, error)
+                failure = describe(simulated, seed, error)
             failure.error.add_note(f"{failure}\n\nRun it again:  {self._replay} --greenroom-seed={seed}")
             raise failure.error
-        result: T = trial.result
+        result: T = simulated.result
         return result

@@ -12,7 +12,7 @@ from greenroom.frozen import Frozen
 from greenroom.system.config import SystemConfig
 from greenroom.testing.exploring.shrinking import Shrunk, shrink
 from greenroom.testing.exploring.silencelogs import silence_logs
-from greenroom.testing.exploring.trial import Check, Trial
+from greenroom.testing.exploring.simulatedprogram import Check, SimulatedProgram
 from greenroom.testing.exploring.workerpool import NotRepeated, RunHung, WorkerLost, WorkerPool
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulating.simulation import Fatal, Program, Script, require_fatal, shown_fatal
@@ -117,23 +117,25 @@ def explore(
     stream = sys.stderr if output == "stderr" else output
     if stream is not None and not hasattr(stream, "write"):
         raise ConfigError("output", output, "must be a file to write to, or None")
-    trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal)
+    simulated = SimulatedProgram(
+        program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal
+    )
     began = time.monotonic()
-    pool = WorkerPool(trial, range(first_seed, first_seed + runs), workers, patience, stream)
+    pool = WorkerPool(simulated, range(first_seed, first_seed + runs), workers, patience, stream)
     failure = None
     with silence_logs():
         found = pool.run()
         if found is not None:
             seed, error = found
-            failure = describe(trial, seed, error, shrinks, apart=workers != 0, patience=patience, output=stream)
-    report = Report(pool.done, time.monotonic() - began, failure, _call(trial))
+            failure = describe(simulated, seed, error, shrinks, apart=workers != 0, patience=patience, output=stream)
+    report = Report(pool.done, time.monotonic() - began, failure, _call(simulated))
     if failure is not None and stream is not None:
         print(report, file=stream, flush=True)
     return report
 
 
 def describe(
-    trial: Trial,
+    simulated: SimulatedProgram,
     seed: int,
     told: BaseException,
     shrinks: bool = True,
@@ -147,12 +149,12 @@ def describe(
     if isinstance(told, RunHung | WorkerLost) or not isinstance(told, Exception):
         return Failure(seed, told, Trace.empty(), None)
     if isinstance(told, SimulationEndless):  # its beginning says as much, and sooner
-        simulation = trial.simulation(seed, _KEEP, max_steps=min(trial.max_steps, _KEEP))
-        trial.error_of(simulation)
+        simulation = simulated.simulation(seed, _KEEP, max_steps=min(simulated.max_steps, _KEEP))
+        simulated.run_in(simulation)
         return Failure(seed, told, simulation.trace, None)
-    simulation = trial.simulation(seed, _KEEP)
+    simulation = simulated.simulation(seed, _KEEP)
     try:
-        error = trial.error_of(simulation)
+        error = simulated.run_in(simulation)
     except KeyboardInterrupt as interrupt:
         if isinstance(told, NotRepeated) and told.by_interrupt:
             return Failure(seed, interrupt, Trace.empty(), None)  # the program's own: workers know no other
@@ -161,18 +163,18 @@ def describe(
         return Failure(seed, told, simulation.trace, None)
     if isinstance(error, SimulationEndless) or not isinstance(error, Exception):
         return Failure(seed, error, simulation.trace, None)
-    shortest = shrink(trial, seed, error, apart=apart, output=output, patience=patience) if shrinks else None
+    shortest = shrink(simulated, seed, error, apart=apart, output=output, patience=patience) if shrinks else None
     return Failure(seed, error, simulation.trace, shortest)
 
 
-def _call(trial: Trial) -> str:
-    """The arguments of a simulation that does as the trial did, beside its seed."""
-    said = "" if trial.schedule == "random" else f", schedule={trial.schedule!r}"
-    said += f", faults={list(trial.faults)!r}" if trial.faults else ""
-    said += "" if trial.config is None else ", config=config"
-    kinds = require_fatal(trial.fatal)
+def _call(simulated: SimulatedProgram) -> str:
+    """The arguments of a simulation that repeats the run, beside its seed."""
+    said = "" if simulated.schedule == "random" else f", schedule={simulated.schedule!r}"
+    said += f", faults={list(simulated.faults)!r}" if simulated.faults else ""
+    said += "" if simulated.config is None else ", config=config"
+    kinds = require_fatal(simulated.fatal)
     said += "" if kinds == (AssertionError,) else f", fatal={shown_fatal(kinds)}"
-    return said + ("" if trial.max_steps == _USUAL_STEPS else f", max_steps={trial.max_steps}")
+    return said + ("" if simulated.max_steps == _USUAL_STEPS else f", max_steps={simulated.max_steps}")
 
 
 def _indented(text: str) -> str:

@@ -8,8 +8,8 @@ from typing import TextIO
 
 __all__ = ["StatusLine"]
 
-_GLANCE = 0.1
-_START_AFRESH = "\r\x1b[K"
+_REDRAW_INTERVAL = 0.1
+_CLEAR_LINE = "\r\x1b[K"
 
 
 class StatusLine:
@@ -22,14 +22,14 @@ class StatusLine:
     def show(self, text: str) -> None:
         """Show `text` in the place of what was there."""
         now = time.monotonic()
-        if self._output is None or now - self._shown_at < _GLANCE:
+        if self._output is None or now - self._shown_at < _REDRAW_INTERVAL:
             return
         self._shown_at = now
-        self._output.write(_START_AFRESH + text[: shutil.get_terminal_size().columns - 1])
+        self._output.write(_CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
         self._output.flush()
 
     def clear(self) -> None:
         """Leave the terminal as it was."""
         if self._output is not None:
-            self._output.write(_START_AFRESH)
+            self._output.write(_CLEAR_LINE)
             self._output.flush()

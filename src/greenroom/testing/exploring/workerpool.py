@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from greenroom.testing.exploring.forkedprocesses import ForkedProcesses, can_fork
+from greenroom.testing.exploring.simulatedprogram import SimulatedProgram
 from greenroom.testing.exploring.status import StatusLine
-from greenroom.testing.exploring.trial import Trial
 
 __all__ = ["WorkerPool", "NotRepeated", "RunHung", "WorkerLost"]
 
@@ -41,12 +41,17 @@ class NotRepeated(RuntimeError):
 
 
 class WorkerPool:
-    """Runs a trial at each of `seeds`. `done` is how many have been run."""
+    """Runs a program at each of `seeds`. `done` is how many have been run."""
 
     def __init__(
-        self, trial: Trial, seeds: Sequence[int], workers: int | None, patience: float, output: TextIO | None
+        self,
+        simulated: SimulatedProgram,
+        seeds: Sequence[int],
+        workers: int | None,
+        patience: float,
+        output: TextIO | None,
     ) -> None:
-        self._trial = trial
+        self._simulated = simulated
         self._seeds = seeds
         self._workers = min(os.cpu_count() or 1 if workers is None else workers, len(seeds))
         self._patience = patience
@@ -63,7 +68,7 @@ class WorkerPool:
 
     def _run_alone(self) -> tuple[int, BaseException] | None:
         for seed in self._seeds:
-            error = self._trial.error_of(self._trial.simulation(seed, 0))
+            error = self._simulated.run_in(self._simulated.simulation(seed, 0))
             self.done += 1
             if error is not None:
                 return seed, error
@@ -92,7 +97,7 @@ class WorkerPool:
         position = number
         while position < min(failed):
             try:
-                is_well = self._trial.error_of(self._trial.simulation(self._seeds[position], 0)) is None
+                is_well = self._simulated.run_in(self._simulated.simulation(self._seeds[position], 0)) is None
             except BaseException as exc:  # the program's own Ctrl-C, or its wish to exit
                 is_well = False
                 interrupted[number] = isinstance(exc, KeyboardInterrupt)

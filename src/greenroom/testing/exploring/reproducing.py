@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Self
 
 from greenroom.testing.exploring.forkedprocesses import ForkedProcesses
-from greenroom.testing.exploring.trial import Trial, is_alike
+from greenroom.testing.exploring.simulatedprogram import SimulatedProgram, is_same_failure
 from greenroom.testing.faults import Fault
 
-__all__ = ["Choices", "Examiner", "ExaminerApart"]
+__all__ = ["Choices", "Reproducer", "ForkedReproducer"]
 
 Choices = dict[int, tuple[int, int, int]]
 
@@ -26,23 +26,23 @@ _LONGER = 4
 _A_FEW = 1000
 
 
-class Examiner:
+class Reproducer:
     """Runs the failing seed with other choices and fewer faults."""
 
-    def __init__(self, trial: Trial, seed: int, wanted: BaseException, patience: float) -> None:
-        self._trial = trial
+    def __init__(self, simulated: SimulatedProgram, seed: int, wanted: BaseException, patience: float) -> None:
+        self._simulated = simulated
         self._seed = seed
         self._wanted = wanted
         began = time.monotonic()
-        simulation = trial.simulation(seed, 0)
+        simulation = simulated.simulation(seed, 0)
         simulation.write_choices()
-        trial.error_of(simulation)
+        simulated.run_in(simulation)
         self.choices: Choices = simulation.choices
         self.faults = simulation.drawn_faults
         """Those of the failing run, each with its own seed."""
         self._patience = min(patience, max(_AT_LEAST, _AS_LONG * (time.monotonic() - began)))
         # One that takes many more steps than the failing run does not fail as that did.
-        self._max_steps = min(trial.max_steps, _LONGER * simulation.trace.steps + _A_FEW)
+        self._max_steps = min(simulated.max_steps, _LONGER * simulation.trace.steps + _A_FEW)
 
     def __enter__(self) -> Self:
         return self
@@ -52,32 +52,32 @@ class Examiner:
     ) -> None:
         self.close()
 
-    def fails(self, choices: Choices, faults: tuple[Fault, ...], seconds: float) -> bool:
+    def reproduces(self, choices: Choices, faults: tuple[Fault, ...], seconds: float) -> bool:
         """Whether the seed fails in the same way with these `choices`, and `faults` of its own, in that time."""
-        simulation = self._trial.simulation(self._seed, 0, choices, faults, self._max_steps)
-        return is_alike(self._trial.error_of(simulation), self._wanted)
+        simulation = self._simulated.simulation(self._seed, 0, choices, faults, self._max_steps)
+        return is_same_failure(self._simulated.run_in(simulation), self._wanted)
 
     def close(self) -> None:
         """Examine no more."""
 
 
-class ExaminerApart(Examiner):
+class ForkedReproducer(Reproducer):
     """Does it in another process, and in a new one if that is lost: a run that comes to no end does not fail alike."""
 
-    def __init__(self, trial: Trial, seed: int, wanted: BaseException, patience: float) -> None:
-        super().__init__(trial, seed, wanted, patience)
+    def __init__(self, simulated: SimulatedProgram, seed: int, wanted: BaseException, patience: float) -> None:
+        super().__init__(simulated, seed, wanted, patience)
         self._processes: ForkedProcesses | None = None
-        self._line: Connection | None = None
+        self._connection: Connection | None = None
 
-    def fails(self, choices: Choices, faults: tuple[Fault, ...], seconds: float) -> bool:
+    def reproduces(self, choices: Choices, faults: tuple[Fault, ...], seconds: float) -> bool:
         """Whether the seed fails in the same way with these `choices`, and `faults` of its own, in that time."""
-        line = self._line or self._begin()
+        connection = self._connection or self._start_process()
         wanted = {id(fault) for fault in faults}
         try:
             # The faults by their numbers: they may hold what cannot be sent.
-            line.send((choices, [number for number, fault in enumerate(self.faults) if id(fault) in wanted]))
-            if line.poll(min(self._patience, seconds)):
-                answer: bool = line.recv()
+            connection.send((choices, [number for number, fault in enumerate(self.faults) if id(fault) in wanted]))
+            if connection.poll(min(self._patience, seconds)):
+                answer: bool = connection.recv()
                 return answer
         except (EOFError, OSError):
             pass  # the process is gone
@@ -86,28 +86,28 @@ class ExaminerApart(Examiner):
 
     def close(self) -> None:
         """End the process."""
-        if self._line is not None and self._processes is not None:
+        if self._connection is not None and self._processes is not None:
             self._processes.end()
-            self._line.close()
-            self._processes = self._line = None
+            self._connection.close()
+            self._processes = self._connection = None
 
-    def _begin(self) -> Connection:
+    def _start_process(self) -> Connection:
         ours, theirs = ForkedProcesses.pipe()
         try:
-            self._processes = ForkedProcesses(lambda number: self._answer(theirs), 1)
+            self._processes = ForkedProcesses(lambda number: self._serve(theirs), 1)
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()  # so that the end of the process is the end of the line
-        self._line = ours
+        self._connection = ours
         return ours
 
-    def _answer(self, line: Connection) -> None:
+    def _serve(self, connection: Connection) -> None:
         while True:
-            choices, numbers = line.recv()
+            choices, numbers = connection.recv()
             try:
-                answer = super().fails(choices, tuple(self.faults[number] for number in numbers), inf)
+                answer = super().reproduces(choices, tuple(self.faults[number] for number in numbers), inf)
             except BaseException:  # the program's own Ctrl-C, or its wish to exit
                 answer = False
-            line.send(answer)
+            connection.send(answer)

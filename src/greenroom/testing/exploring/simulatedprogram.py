@@ -20,7 +20,7 @@ from greenroom.testing.simulating.simulation import (
     require_program,
 )
 
-__all__ = ["Check", "CheckFailed", "Trial"]
+__all__ = ["Check", "CheckFailed", "SimulatedProgram"]
 
 Check = Callable[[Any], object]
 """Looks at what the program returned; a failure if it raises, or returns False."""
@@ -30,7 +30,7 @@ class CheckFailed(AssertionError):
     """The check returned False."""
 
 
-class Trial:
+class SimulatedProgram:
     """A program and everything but its seed: what is run again and again."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Trial:
             fatal=self.fatal,
         )
 
-    def error_of(self, simulation: Simulation) -> BaseException | None:
+    def run_in(self, simulation: Simulation) -> BaseException | None:
         """Run the program in `simulation`: what it or the check raised, or None if all is well.
 
         But Ctrl-C is let out, also if it hit an actor, whose system then failed for it.
@@ -109,12 +109,12 @@ def _require_config(config: Any) -> None:
         raise ConfigError("config", config, "must be a SystemConfig")
 
 
-def is_alike(one: BaseException | None, other: BaseException | None) -> bool:
+def is_same_failure(one: BaseException | None, other: BaseException | None) -> bool:
     """Whether two runs failed in the same way: by the same kind of exception, raised at the same place."""
-    return one is not None and other is not None and _kind_of(one) == _kind_of(other)
+    return one is not None and other is not None and _signature_of(one) == _signature_of(other)
 
 
-def _kind_of(error: BaseException) -> tuple[Any, ...]:
+def _signature_of(error: BaseException) -> tuple[Any, ...]:
     where: Any = None
     traceback = error.__traceback__
     while traceback is not None:
