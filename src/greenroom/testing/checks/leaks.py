@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from greenroom.actor.messaging.question import require_timeout
 from greenroom.errors import BadArgument
-from greenroom.testing.checks.remains import Leak, look_around, open_what_stays
+from greenroom.testing.checks.resources import Leak, live_resources, open_process_wide_resources
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Leak", "LeakDetector", "LeaksFound", "detect_leaks"]
 
-_GLANCE = 0.005
+_POLL_INTERVAL = 0.005
 """Seconds between two looks at what may be about to end."""
 _SHOWN = 20
 """Leaks of one kind that an error shows at most."""
@@ -109,7 +109,7 @@ class LeakDetector:
         self._before: dict[object, Leak] = {}
 
     def __enter__(self) -> Self:
-        open_what_stays()
+        open_process_wide_resources()
         self._before = dict(self._all())
         return self
 
@@ -118,7 +118,7 @@ class LeakDetector:
     ) -> None:
         if exc is None:
             for _ in self._until_clean():
-                time.sleep(_GLANCE)
+                time.sleep(_POLL_INTERVAL)
         self._before = {}
 
     async def __aenter__(self) -> Self:
@@ -129,7 +129,7 @@ class LeakDetector:
     ) -> None:
         if exc is None:
             for _ in self._until_clean(waits_for_tasks=True):
-                await asyncio.sleep(_GLANCE)
+                await asyncio.sleep(_POLL_INTERVAL)
         self._before = {}
 
     def _until_clean(self, waits_for_tasks: bool = False) -> Iterator[None]:
@@ -149,6 +149,6 @@ class LeakDetector:
         return tuple(leak for key, leak in self._all() if key not in self._before and not leak.is_one_of(self._ignore))
 
     def _all(self) -> Iterator[tuple[object, Leak]]:
-        for key, leak in look_around():
+        for key, leak in live_resources():
             if leak.kind in self._kinds:
                 yield key, leak

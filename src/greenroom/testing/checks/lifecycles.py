@@ -25,7 +25,7 @@ from greenroom.actor.messaging.signals import (
 from greenroom.actor.records.states import State
 from greenroom.errors import BadArgument, NotAnActor, in_words
 from greenroom.exits import ExitKind, ExitReason
-from greenroom.testing.checks.alike import what_differs
+from greenroom.testing.checks.exceptionequality import difference_between
 
 __all__ = ["HookCall", "HookLog", "assert_ended", "assert_states"]
 
@@ -110,15 +110,15 @@ async def assert_ended(
             f"{ref} should have ended{said} and is still {ref.state.value} after {timeout} s"
         ) from None
     for one in wanted:
-        different = _what_differs(reason, one)
+        different = _mismatch(reason, one)
         if different is not None:
             raise AssertionError(f"{ref} should have ended otherwise{said}, and ended so: {reason}{different}")
         if isinstance(one, type | BaseException) and reason.cause is not None:
-            _heed(ref, reason.cause)
+            _mark_expected(ref, reason.cause)
     return reason
 
 
-def _heed(ref: ActorRef, cause: BaseException) -> None:
+def _mark_expected(ref: ActorRef, cause: BaseException) -> None:
     """The test expects `cause`: a simulation need not say in the end that an actor has let it out."""
     director = ref._cell.loop.director
     if director is not None:
@@ -139,7 +139,7 @@ def _end_in_words(how: Any) -> str:
     return how.__name__ if isinstance(how, type) else str(how) if isinstance(how, ExitReason) else repr(how)
 
 
-def _what_differs(reason: ExitReason, how: Any) -> str | None:
+def _mismatch(reason: ExitReason, how: Any) -> str | None:
     """None if the end was so; else what to add to the reason, if that does not tell the difference by itself."""
     if isinstance(how, ExitKind):
         return None if reason.kind is how else ""
@@ -149,7 +149,7 @@ def _what_differs(reason: ExitReason, how: Any) -> str | None:
         if reason.kind is not how.kind:
             return ""
         how = how.cause
-    different = what_differs(reason.cause, how)
+    different = difference_between(reason.cause, how)
     return None if different is None else f" ({different})"
 
 
@@ -174,7 +174,7 @@ _HOOK_OF: dict[type[Signal], str] = {
 _OTHER_HOOKS = ("snapshot", "restore")
 
 
-class _Unannounced:
+class _SkipInitSubclass:
     """Stands before a class while another is derived from it, so that no `__init_subclass__` of its own is called.
 
     To that, the derived class would be one more actor of the program: to be given keywords, or put in a registry.
@@ -257,7 +257,7 @@ class HookLog:
             return noted
 
         try:
-            derived: Any = new_class(actor_class.__name__, (_Unannounced, actor_class), exec_body=fill)
+            derived: Any = new_class(actor_class.__name__, (_SkipInitSubclass, actor_class), exec_body=fill)
         except Exception as exc:  # of its metaclass
             raise BadArgument(
                 f"the hooks of {actor_class.__qualname__} cannot be written down: a class like it cannot be made, "

@@ -143,7 +143,7 @@ def capture_logs(*, quiet: bool = False) -> Iterator[CapturedLogs]:
         capture.end()
 
 
-class _SetUp(NamedTuple):
+class _LoggerSettings(NamedTuple):
     """How a logger is set up, apart from its handlers: those are whoever's they are, and stay where they are."""
 
     level: int
@@ -151,10 +151,10 @@ class _SetUp(NamedTuple):
     disabled: bool
 
     @classmethod
-    def of(cls, logger: logging.Logger) -> _SetUp:
+    def of(cls, logger: logging.Logger) -> _LoggerSettings:
         return cls(logger.level, logger.propagate, logger.disabled)
 
-    def give(self, logger: logging.Logger) -> None:
+    def apply_to(self, logger: logging.Logger) -> None:
         logger.setLevel(self.level)
         logger.propagate = self.propagate
         logger.disabled = self.disabled
@@ -172,23 +172,23 @@ class _Capture:
         self.logs = CapturedLogs()
         self._quiet = quiet
         self._handler = _Handler(self.logs)
-        self._hush = _Hush(_LOGGER)
-        self._hushed: list[logging.Handler] = []
+        self._filter = _ExcludeFilter(_LOGGER)
+        self._filtered: list[logging.Handler] = []
         # Invariant: what is to be put back at the end of the captures from this one on, were it to end last
-        self._before: dict[logging.Logger, _SetUp] = {}
+        self._before: dict[logging.Logger, _LoggerSettings] = {}
         self._disabled = logging.NOTSET
 
     def begin(self) -> None:
         """Listen to everything, whatever was set up."""
         with _lock:
             top, *below = loggers = _loggers()
-            self._before = {logger: _SetUp.of(logger) for logger in loggers}
+            self._before = {logger: _LoggerSettings.of(logger) for logger in loggers}
             self._disabled = logging.root.manager.disable
             if self._quiet:
-                self._silence([handler for logger in loggers for handler in logger.handlers])
+                self._filter_out([handler for logger in loggers for handler in logger.handlers])
             for logger in below:
-                _SetUp(logging.NOTSET, propagate=True, disabled=False).give(logger)
-            _SetUp(1, propagate=top.propagate and not self._quiet, disabled=False).give(top)
+                _LoggerSettings(logging.NOTSET, propagate=True, disabled=False).apply_to(logger)
+            _LoggerSettings(1, propagate=top.propagate and not self._quiet, disabled=False).apply_to(top)
             logging.disable(logging.NOTSET)
             top.addHandler(self._handler)
             _open.append(self)
@@ -198,23 +198,23 @@ class _Capture:
         with _lock:
             top = logging.getLogger(_LOGGER)
             top.removeHandler(self._handler)
-            for handler in self._hushed:
-                handler.removeFilter(self._hush)
+            for handler in self._filtered:
+                handler.removeFilter(self._filter)
             place = _open.index(self)
             del _open[place]
             if place < len(_open):
                 _open[place]._take_over(self)
                 top.propagate = _open[0]._before[top].propagate and not any(other._quiet for other in _open)
             else:
-                for logger, set_up in self._before.items():
-                    set_up.give(logger)
+                for logger, settings in self._before.items():
+                    settings.apply_to(logger)
                 logging.disable(self._disabled)
 
-    def _silence(self, handlers: list[logging.Handler]) -> None:
+    def _filter_out(self, handlers: list[logging.Handler]) -> None:
         # Not taken out of their loggers: a test may add some meanwhile, or take some out.
-        self._hushed = list(dict.fromkeys(handlers))
-        for handler in self._hushed:
-            handler.addFilter(self._hush)
+        self._filtered = list(dict.fromkeys(handlers))
+        for handler in self._filtered:
+            handler.addFilter(self._filter)
 
     def _take_over(self, earlier: _Capture) -> None:
         """Put back, at the end, what one that began earlier has found."""
@@ -241,7 +241,7 @@ class _Handler(logging.Handler):
         self._logs._take(record)
 
 
-class _Hush(logging.Filter):
+class _ExcludeFilter(logging.Filter):
     """Lets through what is of any other logger than the one it is named after, and those below that."""
 
     def filter(self, record: logging.LogRecord) -> bool:

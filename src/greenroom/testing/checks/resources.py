@@ -26,7 +26,7 @@ from greenroom.actor.records import systems as registry
 from greenroom.system.shutdown import Phase
 from greenroom.system.watchdog import WATCHDOG
 
-__all__ = ["Leak", "look_around", "open_what_stays"]
+__all__ = ["Leak", "live_resources", "open_process_wide_resources"]
 
 _OPEN_FILES = Path("/proc/self/fd")
 _PROC = Path("/proc")
@@ -60,7 +60,7 @@ class Leak(NamedTuple):
         return any(fnmatchcase(name, pattern) for pattern in patterns for name in (self.name, self.alias) if name)
 
 
-def look_around() -> Iterator[tuple[object, Leak]]:
+def live_resources() -> Iterator[tuple[object, Leak]]:
     """All there is now, each with its key."""
     yield from _systems()
     yield from _tasks()
@@ -69,7 +69,7 @@ def look_around() -> Iterator[tuple[object, Leak]]:
     yield from _open_files()
 
 
-def open_what_stays() -> None:
+def open_process_wide_resources() -> None:
     """Have what is opened once for the whole process opened before a look is taken, not by the test."""
     if director_here() is None:  # a simulation has no loops but its own
         _open_pipe_of_libuv()

@@ -1,9 +1,9 @@
 """Whether an exception that came is like the one a test has made: exceptions know no equality of their own.
 
->>> what_differs(OSError(2, "no such file", "a.txt"), OSError(2, "no such file", "a.txt"))
->>> what_differs(OSError(2, "no such file", "a.txt"), OSError(2, "no such file", "b.txt"))
+>>> difference_between(OSError(2, "no such file", "a.txt"), OSError(2, "no such file", "a.txt"))
+>>> difference_between(OSError(2, "no such file", "a.txt"), OSError(2, "no such file", "b.txt"))
 "it says [Errno 2] no such file: 'a.txt', not [Errno 2] no such file: 'b.txt'"
->>> what_differs(KeyError(), ValueError())
+>>> difference_between(KeyError(), ValueError())
 'it is KeyError, not ValueError'
 """
 
@@ -11,22 +11,22 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["what_differs"]
+__all__ = ["difference_between"]
 
 
-def what_differs(came: Any, wanted: Any) -> str | None:
+def difference_between(actual: Any, expected: Any) -> str | None:
     """What tells an exception (or None) from the wanted one, in words; None if they are alike.
 
     Alike are those that are equal by an `__eq__` of their own, and those of one type, with equal arguments, attributes
     and text. Where they were raised, what was noted on them and what caused them is of no account.
     """
-    if type(came) is not type(wanted):
-        return f"it is {_kind_of(came)}, not {_kind_of(wanted)}"
-    if came == wanted:  # the same, or a dataclass, whose `args` depend on how it was made
+    if type(actual) is not type(expected):
+        return f"it is {_kind_of(actual)}, not {_kind_of(expected)}"
+    if actual == expected:  # the same, or a dataclass, whose `args` depend on how it was made
         return None
-    if not _equal(came.args, wanted.args):
-        return f"its arguments are {came.args!r}, not {wanted.args!r}"
-    return _other_attribute(_attributes(came), _attributes(wanted)) or _other_text(str(came), str(wanted))
+    if not _equal(actual.args, expected.args):
+        return f"its arguments are {actual.args!r}, not {expected.args!r}"
+    return _other_attribute(_attributes(actual), _attributes(expected)) or _other_text(str(actual), str(expected))
 
 
 def _kind_of(exc: BaseException | None) -> str:
@@ -38,20 +38,20 @@ def _attributes(exc: BaseException) -> dict[str, Any]:
     return {name: value for name, value in vars(exc).items() if not (name.startswith("__") and name.endswith("__"))}
 
 
-def _other_attribute(came: dict[str, Any], wanted: dict[str, Any]) -> str | None:
-    for name in sorted(came.keys() | wanted.keys()):
-        if name not in came:
+def _other_attribute(actual: dict[str, Any], expected: dict[str, Any]) -> str | None:
+    for name in sorted(actual.keys() | expected.keys()):
+        if name not in actual:
             return f"it has no {name}"
-        if name not in wanted:
-            return f"it has a {name}, {came[name]!r}"
-        if not _equal(came[name], wanted[name]):
-            return f"its {name} is {came[name]!r}, not {wanted[name]!r}"
+        if name not in expected:
+            return f"it has a {name}, {actual[name]!r}"
+        if not _equal(actual[name], expected[name]):
+            return f"its {name} is {actual[name]!r}, not {expected[name]!r}"
     return None
 
 
-def _other_text(came: str, wanted: str) -> str | None:
+def _other_text(actual: str, expected: str) -> str | None:
     # Some built-in exceptions have more to say than their arguments: a file's name, say.
-    return None if came == wanted else f"it says {came}, not {wanted}"
+    return None if actual == expected else f"it says {actual}, not {expected}"
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -59,5 +59,5 @@ def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, list | tuple) and type(one) is type(other):
         return len(one) == len(other) and all(map(_equal, one, other))
     if isinstance(one, BaseException) and isinstance(other, BaseException):
-        return what_differs(one, other) is None
+        return difference_between(one, other) is None
     return one is other or bool(one == other)
