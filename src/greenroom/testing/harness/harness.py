@@ -31,10 +31,9 @@ from greenroom.errors import (
 from greenroom.exits import ExitReason
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.config import SystemConfig
-from greenroom.testing.harness.findings import Findings
-from greenroom.testing.harness.observed import Inert
-from greenroom.testing.harness.recording import Recorder, Steps
-from greenroom.testing.harness.standins import PendingAnswer, StandIn
+from greenroom.testing.harness.recording import Recorder, SteppingSchedule, StubActor
+from greenroom.testing.harness.stubs import PendingAnswer, StandIn
+from greenroom.testing.harness.view import HarnessView
 from greenroom.testing.simulating.session import Session, require_span
 from greenroom.testing.simulating.stage import Stage
 
@@ -59,7 +58,7 @@ _KEPT = 1_000
 """Events that its trace has at least, if there are as many."""
 
 
-class ActorHarness(Findings[A]):
+class ActorHarness(HarnessView[A]):
     """Steps one real actor in a plain `def` test, and shows what it does.
 
     >>> from greenroom import Actor, ActorRef
@@ -125,7 +124,7 @@ class ActorHarness(Findings[A]):
         if factory is None and (args or options):
             raise BadArgument("a harness is given the actor first, as `spawn` is; or nothing, and `start` is")
         recorder = Recorder(self.settle)
-        self._steps = Steps()
+        self._steps = SteppingSchedule()
         self._director = Director(self._steps, VirtualClock(), SplitMix(seed).draw(), _KEPT, _VISITS)
         self._director.faults = recorder
         super().__init__(recorder, Session(Stage(self._director, seed), config))
@@ -173,7 +172,7 @@ class ActorHarness(Findings[A]):
     def inbox(self, name: str | None = None, *, mailbox: MailboxConfig | None = None) -> StandIn:
         """A stand-in for an actor that the one under test should know of: give it `.ref`, look at `.messages`."""
         self._require_open()
-        return StandIn(self.system.spawn(Inert, name=name, mailbox=mailbox), self._recorder)
+        return StandIn(self.system.spawn(StubActor, name=name, mailbox=mailbox), self._recorder)
 
     def start(self, factory: Any, /, *args: Any, **options: Any) -> ActorRef:
         """Spawn the actor under test, with the arguments and options of `spawn`, and let it start: its ref.

@@ -1,12 +1,12 @@
-"""What a harness sees of the actor under test, and whom it puts in everybody else's place.
+"""Records what the actor under test does, and turns every other actor into a stub.
 
-**Others are inert.** The director tells of each new cell while it is being made. It is kept out of the run queue until
-its spawn is complete, and then has its factory exchanged for `Inert`: an actor like any other to the runtime, that
-starts, stops, is watched and restarted, but none of whose code is the user's.
+**Other actors are stubs.** The director reports each new cell while it is made. The recorder keeps the cell out of the
+run queue until its spawn is complete, then exchanges its factory for `StubActor`. To the runtime a stub is an actor
+like any other: it starts, stops, is watched and restarted. But it runs none of the user's code.
 
-**Effects** come in three ways. What is sent passes the director. What the actor wants of its context is written down by
-the context: it is made an `ObservedContext`, because timers, once started, can be seen by nobody. How it fails shows in
-the states it goes through. So `effects` has them all in their order.
+**Effects** come from three sources. Messages pass the director. Calls of the context are recorded by the context
+itself, a `RecordingContext`: a timer that was started cannot be seen from outside. Failures show in the states that the
+actor goes through. So `effects` has all of them, in order.
 """
 
 from __future__ import annotations
@@ -30,13 +30,32 @@ from greenroom.actor.records.restartstate import Failure, restart_state_of
 from greenroom.actor.records.states import State
 from greenroom.policy.directives import Directive
 from greenroom.testing.effects import Effect, Failed, Sent, Spawned, Stopped, TimerStarted
-from greenroom.testing.harness.observed import Inert, ObservedContext
+from greenroom.testing.harness.recordingcontext import RecordingContext
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.deadletters import DeadLetter
     from greenroom.actor.messaging.ref import ActorRef
 
-__all__ = ["Recorder", "Steps"]
+__all__ = ["Recorder", "SteppingSchedule", "StubActor"]
+
+
+class StubActor(Actor):
+    """Stands in for another actor. It does nothing, and what it is asked stays open for the test to answer."""
+
+    __greenroom_stays_on_loop__ = True
+
+    def pre_start(self) -> None:
+        """Not even the end of the actor under test means anything to it."""
+        self.ctx.trap_exit = True
+
+    def receive(self, message: Any) -> None:
+        """Any message, or the notice of an exit."""
+        receipt = self.ctx._receipt()
+        if isinstance(receipt, Question) and not receipt.replied:
+            self.ctx.defer_reply()
+
+
+StubActor.__name__ = "StandIn"  # what one without a name is called after
 
 
 class Recorder:
@@ -51,8 +70,8 @@ class Recorder:
         self.loop: Any = None
         self.expects_subject = False
         self.subject: Cell | None = None
-        self._body: ActorRecord | None = None
-        self._life: _Life | None = None
+        self._record: ActorRecord | None = None
+        self._history: _StateHistory | None = None
         # The last instance there was.
         self.actor: Actor | None = None
         self.effects: list[Effect] = []
@@ -111,15 +130,15 @@ class Recorder:
             self.note(spawned)
         # As if it stood in the run queue already, so that nobody puts it there.
         cell.idle = False
-        cell.loop.inbound.call(None, partial(self._cast, cell, spawned))
+        cell.loop.inbound.call(None, partial(self._make_stub, cell, spawned))
 
-    def _cast(self, cell: Cell, spawned: Spawned | None) -> None:
+    def _make_stub(self, cell: Cell, spawned: Spawned | None) -> None:
         """The spawn is complete: have the new actor be nobody in particular."""
         record: Any = cell.record
         if isinstance(record, ActorRecord):
             if spawned is not None:
                 spawned.complete(record)
-            record.spec = spec_of(Inert, (), {})
+            record.spec = spec_of(StubActor, (), {})
             cell.idle = True
             cell.make_runnable()
         elif spawned in self.effects:  # there was no room for it
@@ -140,8 +159,8 @@ class Recorder:
         """Whether it is its own code that does: in a handler, or outside any tick; but not its timers and pipes."""
         if cell.loop.visits.hand is cell:
             return True
-        more: Any = None if self._body is None else self._body.extras
-        return not cell.loop.ticking and (more is None or asyncio.current_task() not in more.pipes)
+        extras: Any = None if self._record is None else self._record.extras
+        return not cell.loop.ticking and (extras is None or asyncio.current_task() not in extras.pipes)
 
     def _note_sent(self, cell: Cell, message: object, sender: Any, lane: Any) -> None:
         question = sender if isinstance(sender, Question) else None
@@ -176,10 +195,10 @@ class Recorder:
 
     def close(self) -> None:
         """The simulation is over: let go of the runtime, and be let go of."""
-        if self._life is not None:
+        if self._history is not None:
             # What is left of an ended actor keeps it, and is not followed by the garbage collector (`Tombstone`).
-            self._life.enters = None
-        self.subject = self._body = self._life = None
+            self._history.enters = None
+        self.subject = self._record = self._history = None
 
     # -- what observers are told
 
@@ -203,9 +222,9 @@ class Recorder:
 
     def adopt(self, record: Any) -> None:
         """Write down what becomes of the actor under test, of which nothing has run yet."""
-        record.__class__ = ObservedContext
-        self._body = record
-        self._life = record.ensure_extras().history = _Life(self._enters)
+        record.__class__ = RecordingContext
+        self._record = record
+        self._history = record.ensure_extras().history = _StateHistory(self._enters)
 
     def begin(self) -> None:
         """The actors have their turn: who has been told something by now was told by the test."""
@@ -228,7 +247,7 @@ class Recorder:
 
     def _enters(self, state: State) -> None:
         """It is in another state: a moment to see who it is, how it has failed, or what was decided about that."""
-        record: Any = self._body
+        record: Any = self._record
         actor = actor_of(record)
         if isinstance(actor, Actor):
             self.actor = actor
@@ -239,9 +258,9 @@ class Recorder:
                 self._last_failure = failure
                 self._fails(failure)
         elif self._undecided is not None:
-            standing = restart_state_of(record)
+            restart_state = restart_state_of(record)
             # Who was resumed with its parent had escalated.
-            escalated = standing.escalated or (standing.spared and state is State.RUNNING)
+            escalated = restart_state.escalated or (restart_state.spared and state is State.RUNNING)
             self._undecided.decision = Directive.ESCALATE if escalated else _DECISIONS.get(state, Directive.STOP)
             self._undecided = None
 
@@ -290,7 +309,7 @@ def _take(cause: BaseException, causes: list[BaseException], entries: list[Any])
     return False
 
 
-class _Life(list[State]):
+class _StateHistory(list[State]):
     """The states of an actor, for a runtime that writes them down, and for somebody who wants to know at once."""
 
     __slots__ = ("enters",)
@@ -310,7 +329,7 @@ _BUDGET = 8
 """Messages in one visit: few, so that an actor which keeps itself busy is found out soon."""
 
 
-class Steps(Schedule):
+class SteppingSchedule(Schedule):
     """First come first served. While it is `single`, the actor under test takes one message, and no other."""
 
     def __init__(self) -> None:

@@ -30,10 +30,10 @@ else:
     A = TypeVar("A")
     E = TypeVar("E")
 
-__all__ = ["Findings"]
+__all__ = ["HarnessView"]
 
 
-class Findings(Generic[A]):
+class HarnessView(Generic[A]):
     """The side of a harness that a test looks at."""
 
     def __init__(self, recorder: Recorder, session: Session) -> None:
@@ -88,14 +88,14 @@ class Findings(Generic[A]):
     @property
     def stashed(self) -> int:
         """How many messages it has put aside."""
-        stash = self._more("stash")
+        stash = self._extra("stash")
         return 0 if stash is None else len(stash)
 
     @property
     def receive_timeout(self) -> float | None:
         """What it has given to `set_receive_timeout`."""
-        quiet = self._more("receive_timer")
-        return None if quiet is None else float(quiet.seconds)
+        timer = self._extra("receive_timer")
+        return None if timer is None else float(timer.seconds)
 
     @property
     def children(self) -> list[ActorRef]:
@@ -111,19 +111,19 @@ class Findings(Generic[A]):
     @property
     def watched(self) -> list[ActorRef]:
         """Whom it watches."""
-        watching = self._more("watching") or {}
+        watching = self._extra("watching") or {}
         return [cell.shown() for cell, watch in watching.items() if watch.notice is None]
 
     @property
     def monitored(self) -> list[ActorRef]:
         """Whom it monitors, once for each monitor."""
-        monitors = self._more("monitors")
+        monitors = self._extra("monitors")
         return [] if monitors is None else [mref.ref for mref, notice in monitors.own.items() if notice is None]
 
     @property
     def linked(self) -> list[ActorRef]:
         """Whom it is linked to."""
-        links = self._more("links")
+        links = self._extra("links")
         return [] if links is None else [cell.shown() for cell, notice in links.peers.items() if notice is None]
 
     @property
@@ -177,7 +177,7 @@ class Findings(Generic[A]):
     def _effects(self, kind: type[E]) -> list[E]:
         return [effect for effect in self._recorder.effects if isinstance(effect, kind)]
 
-    def _more(self, name: str) -> Any:
+    def _extra(self, name: str) -> Any:
         """One of the things that few actors have."""
         record: Any = self.ref._cell.record
         return getattr(record.extras, name) if isinstance(record, ActorRecord) and record.extras is not None else None
