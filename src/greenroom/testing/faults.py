@@ -198,20 +198,20 @@ def slow(who: Who = ANYBODY, *, by: Seconds = (0.0, 0.1), chance: float = 0.5) -
     return Slow(who, by, chance)
 
 
-def drawn_number(number: Number, dice: SplitMix) -> int:
+def drawn_number(number: Number, prng: SplitMix) -> int:
     """The number itself, or one that is drawn; if nothing is said, small ones more often than large ones."""
     if isinstance(number, int):
         return number
     low, high = _USUAL if number is None else number
     if number is None:
-        return min(high, int(math.exp(dice.fraction() * math.log(high + 1))))
-    return low + dice.below(high - low + 1)
+        return min(high, int(math.exp(prng.fraction() * math.log(high + 1))))
+    return low + prng.below(high - low + 1)
 
 
-def drawn_seconds(seconds: Seconds, dice: SplitMix) -> float:
+def drawn_seconds(seconds: Seconds, prng: SplitMix) -> float:
     """The seconds themselves, or some that are drawn."""
     if isinstance(seconds, tuple):
-        return seconds[0] + (seconds[1] - seconds[0]) * dice.fraction()
+        return seconds[0] + (seconds[1] - seconds[0]) * prng.fraction()
     return seconds
 
 

@@ -22,9 +22,9 @@ from greenroom.testing.checks.ledgers import assert_ledger_balanced
 from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.faults import Fault, Shutdown, Stop
 from greenroom.testing.simulating.injection import Injector
+from greenroom.testing.simulating.runner import SimulationRunner
 from greenroom.testing.simulating.session import Session
 from greenroom.testing.simulating.simulation import Fatal, Script, require_fatal
-from greenroom.testing.simulating.stage import Stage
 from greenroom.testing.strategies import TraceNote, fault_lists, quiet_until_shown, schedules
 from greenroom.testing.tracing.trace import Trace
 
@@ -89,12 +89,12 @@ class ActorMachine(RuleBasedStateMachine):
         super().__init__()
         # Steps from the first on, and what is done at them; `deviate` adds to it while it is being followed.
         self._script: dict[int, tuple[int, int, int]] = {}
-        self._stage = _stage(self._script, self.seed, self.keep, self.max_steps, self.fatal)
+        self._runner = _make_runner(self._script, self.seed, self.keep, self.max_steps, self.fatal)
         self._injected = False
         # What was being handled already when the machine was made is no failure of its rules.
         self._outer = sys.exc_info()[1]
         with quiet_until_shown():
-            self.session = Session(self._stage, self.config)
+            self.session = Session(self._runner, self.config)
 
     @property
     def system(self) -> ActorSystem:
@@ -139,7 +139,7 @@ class ActorMachine(RuleBasedStateMachine):
     @rule(schedule=schedules(steps=_AHEAD, deviations=_AT_ONCE))
     def deviate(self, schedule: Script) -> None:
         """Do the next steps in another order. In `schedule`, the next step is number 1."""
-        now = self._stage.director.step
+        now = self._runner.director.step
         for step, choice in schedule.items():
             self._script[now + step] = choice
 
@@ -148,7 +148,7 @@ class ActorMachine(RuleBasedStateMachine):
     def inject(self, faults: Sequence[Fault]) -> None:
         """Bring these faults about. Their messages and steps are counted from here."""
         if faults:
-            director = self._stage.director
+            director = self._runner.director
             from_here = tuple(_from(fault, director.step) for fault in faults)
             director.faults = Injector(from_here, SplitMix(self.seed), director)
             self._injected = True
@@ -178,13 +178,15 @@ class ActorMachine(RuleBasedStateMachine):
             note(TraceNote(self.trace))
 
 
-def _stage(script: dict[int, tuple[int, int, int]], seed: int, keep: int, max_steps: int, fatal: Fatal) -> Stage:
+def _make_runner(
+    script: dict[int, tuple[int, int, int]], seed: int, keep: int, max_steps: int, fatal: Fatal
+) -> SimulationRunner:
     """As `Simulation` has one, but for the script, which goes on being written."""
-    dice = SplitMix(seed)
-    dice.draw()
-    director = Director(Scripted(script), VirtualClock(), dice.draw(), keep, max_steps)
+    prng = SplitMix(seed)
+    prng.draw()
+    director = Director(Scripted(script), VirtualClock(), prng.draw(), keep, max_steps)
     director.fatal = require_fatal(fatal)
-    return Stage(director, seed)
+    return SimulationRunner(director, seed)
 
 
 def _from(fault: Fault, step: int) -> Fault:

@@ -15,7 +15,7 @@ from greenroom.testing.exploring.forkedprocesses import ForkedProcesses
 from greenroom.testing.exploring.simulatedprogram import SimulatedProgram, is_same_failure
 from greenroom.testing.faults import Fault
 
-__all__ = ["Choices", "Reproducer", "ForkedReproducer"]
+__all__ = ["Choices", "ForkedReproducer", "Reproducer"]
 
 Choices = dict[int, tuple[int, int, int]]
 

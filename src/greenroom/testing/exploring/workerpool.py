@@ -15,7 +15,7 @@ from greenroom.testing.exploring.forkedprocesses import ForkedProcesses, can_for
 from greenroom.testing.exploring.simulatedprogram import SimulatedProgram
 from greenroom.testing.exploring.status import StatusLine
 
-__all__ = ["WorkerPool", "NotRepeated", "RunHung", "WorkerLost"]
+__all__ = ["NotRepeated", "RunHung", "WorkerLost", "WorkerPool"]
 
 _POLL_INTERVAL = 0.1
 _BAR_WIDTH = 24

@@ -34,8 +34,8 @@ from greenroom.system.config import SystemConfig
 from greenroom.testing.harness.recording import Recorder, SteppingSchedule, StubActor
 from greenroom.testing.harness.stubs import PendingAnswer, StandIn
 from greenroom.testing.harness.view import HarnessView
+from greenroom.testing.simulating.runner import SimulationRunner
 from greenroom.testing.simulating.session import Session, require_span
-from greenroom.testing.simulating.stage import Stage
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -127,7 +127,7 @@ class ActorHarness(HarnessView[A]):
         self._steps = SteppingSchedule()
         self._director = Director(self._steps, VirtualClock(), SplitMix(seed).draw(), _KEPT, _VISITS)
         self._director.faults = recorder
-        super().__init__(recorder, Session(Stage(self._director, seed), config))
+        super().__init__(recorder, Session(SimulationRunner(self._director, seed), config))
         self._is_open = True
         recorder.loop = self.system._loop
         self.system.observers.add(recorder)

@@ -35,30 +35,30 @@ _NOTICE = object()
 class Injector:
     """What stands between actors and their messages, when faults were asked for."""
 
-    def __init__(self, faults: tuple[Fault, ...], dice: SplitMix, director: Director) -> None:
+    def __init__(self, faults: tuple[Fault, ...], prng: SplitMix, director: Director) -> None:
         self._director = director
         # Each with its own stream, whether or not it draws from it.
-        seeds = [dice.draw() for _ in faults]
+        seeds = [prng.draw() for _ in faults]
         self.faults = tuple(
             fault.with_seed(seed) if fault.seed is None else fault for fault, seed in zip(faults, seeds, strict=True)
         )
         self._crashes = [fault for fault in self.faults if isinstance(fault, Crash)]
         self._fills = [fault for fault in self.faults if isinstance(fault, Fill)]
-        self._slows = [(fault, _dice_of(fault)) for fault in self.faults if isinstance(fault, Slow)]
-        self._delays = [(fault, _dice_of(fault)) for fault in self.faults if isinstance(fault, Delay)]
+        self._slows = [(fault, _prng_of(fault)) for fault in self.faults if isinstance(fault, Slow)]
+        self._delays = [(fault, _prng_of(fault)) for fault in self.faults if isinstance(fault, Delay)]
         # What happens at a step, the first one last.
         self._events = sorted(
             ((self._moment_of(fault), fault) for fault in self.faults if isinstance(fault, Stop | Shutdown)),
             key=lambda event: -event[0],
         )
-        self._patients: dict[Cell, _Patient] = {}
+        self._by_actor: dict[Cell, _ActorFaults] = {}
         # What is on its way, by sender, actor and lane, and in all to an actor.
-        self._pairs: dict[Any, _Line] = {}
-        self._on_the_way: dict[Any, _Line] = {}
+        self._pairs: dict[Any, _InFlight] = {}
+        self._on_the_way: dict[Any, _InFlight] = {}
 
     def _moment_of(self, fault: Stop | Shutdown) -> int:
-        dice = _dice_of(fault)
-        return drawn_number(fault.at, dice) if dice.fraction() < fault.chance else 1 << 62
+        prng = _prng_of(fault)
+        return drawn_number(fault.at, prng) if prng.fraction() < fault.chance else 1 << 62
 
     # -- what the director asks
 
@@ -67,17 +67,17 @@ class Injector:
 
     def handle(self, cell: Cell, message: object) -> object:
         """Have a message handled, or not, and in its own time."""
-        patient = self._patient(cell)
-        patient.handled += 1
-        for number, crash in patient.crashes:
-            if number == patient.handled:
+        planned = self._faults_of(cell)
+        planned.handled += 1
+        for number, crash in planned.crashes:
+            if number == planned.handled:
                 self._note(cell, f"{cell.name()} crashes at its message number {number}")
                 error = InjectedFault(cell.name(), number) if crash.error is None else crash.error()
                 raise self._director.inject(error)
         result = cell.handler(cell.subject, message)
-        for fault, dice in self._slows:
-            if dice.fraction() < fault.chance and _fits(fault.who, cell):
-                result = self._take_time(cell, result, drawn_seconds(fault.by, dice))
+        for fault, prng in self._slows:
+            if prng.fraction() < fault.chance and _fits(fault.who, cell):
+                result = self._take_time(cell, result, drawn_seconds(fault.by, prng))
         return result
 
     def _take_time(self, cell: Cell, result: Any, seconds: float) -> object:
@@ -94,9 +94,9 @@ class Injector:
         if cell.closed:
             return False
         if self._fills:
-            patient = self._patient(cell)
-            patient.sent += 1
-            self._fill(cell, patient, patient.sent)
+            planned = self._faults_of(cell)
+            planned.sent += 1
+            self._fill(cell, planned, planned.sent)
         if not self._delays or by_timer or cell.loop.clock is not self._director.clock:
             return False
         return self._delay(cell, message, sender, lane)
@@ -104,15 +104,15 @@ class Injector:
     def approaches(self, cell: Cell) -> None:
         """Somebody looks whether there is room for a message."""
         if self._fills and not cell.closed:
-            patient = self._patient(cell)
-            self._fill(cell, patient, patient.sent + 1)
+            planned = self._faults_of(cell)
+            self._fill(cell, planned, planned.sent + 1)
 
     def holds_notice(self, cell: Cell, notice: object) -> bool:
         """A notice is sent; True when it waits behind messages that are on their way."""
         line = self._on_the_way.get(cell)
         if line is None or isinstance(notice, ReceiveTimeout):  # which is about nothing having come
             return False
-        self._send(_Arrival(self, cell, notice, _NOTICE, None, line.last, None, promised=False))
+        self._send(_DelayedDelivery(self, cell, notice, _NOTICE, None, line.last, None, promised=False))
         return True
 
     def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
@@ -133,27 +133,27 @@ class Injector:
 
     def close(self) -> None:
         """The simulation is over: let go of everything."""
-        self._patients.clear()
+        self._by_actor.clear()
         self._pairs.clear()
         self._on_the_way.clear()
 
     # -- what happens to actors
 
-    def _patient(self, cell: Cell) -> _Patient:
-        patient = self._patients.get(cell)
-        if patient is None:
-            patient = self._patients[cell] = _Patient()
+    def _faults_of(self, cell: Cell) -> _ActorFaults:
+        planned = self._by_actor.get(cell)
+        if planned is None:
+            planned = self._by_actor[cell] = _ActorFaults()
             # By its name: who comes first depends on the schedule, and a failure is looked for at simpler ones.
             number = crc32(cell.name().encode())
             for fault in self._crashes:
-                dice = SplitMix((fault.seed or 0) + number)
-                if _fits(fault.who, cell) and dice.fraction() < fault.chance:
-                    patient.crashes.append((drawn_number(fault.at, dice), fault))
+                prng = SplitMix((fault.seed or 0) + number)
+                if _fits(fault.who, cell) and prng.fraction() < fault.chance:
+                    planned.crashes.append((drawn_number(fault.at, prng), fault))
             for filling in self._fills:
-                dice = SplitMix((filling.seed or 0) + number)
-                if _fits(filling.who, cell) and dice.fraction() < filling.chance:
-                    patient.fills.append((drawn_number(filling.at, dice), drawn_seconds(filling.lasting, dice)))
-        return patient
+                prng = SplitMix((filling.seed or 0) + number)
+                if _fits(filling.who, cell) and prng.fraction() < filling.chance:
+                    planned.fills.append((drawn_number(filling.at, prng), drawn_seconds(filling.lasting, prng)))
+        return planned
 
     def _take_place(self, fault: Stop | Shutdown) -> None:
         if isinstance(fault, Shutdown):
@@ -164,7 +164,7 @@ class Injector:
             return
         living = [cell for loop in self._director.loops for cell in loop.table if _fits(fault.who, cell)]
         if living:
-            cell = living[_dice_of(fault).below(len(living))]
+            cell = living[_prng_of(fault).below(len(living))]
             self._note(cell, f"{cell.name()} is {'killed' if fault.kill else 'stopped'}")
             if fault.kill:
                 cell.ref.kill()
@@ -176,25 +176,25 @@ class Injector:
 
     # -- what happens to mailboxes
 
-    def _fill(self, cell: Cell, patient: _Patient, sent: int) -> None:
+    def _fill(self, cell: Cell, planned: _ActorFaults, sent: int) -> None:
         drops_oldest = cell.config.overflow is Overflow.DROP_OLD
-        for fill in [fill for fill in patient.fills if fill[0] == sent]:
-            patient.fills.remove(fill)
+        for fill in [fill for fill in planned.fills if fill[0] == sent]:
+            planned.fills.remove(fill)
             # One that drops its oldest has nothing to drop while it is empty.
             if not drops_oldest or cell.depth(1) > 0:
                 self._note(cell, f"{cell.name()} has no room for {fill[1]:g} s")
                 room = cell.capacity - (1 if drops_oldest else 0)
                 cell.reserved += room
-                _start(cell, _Emptied(cell, room, cell.loop.now() + fill[1]))
+                _start(cell, _RoomReturned(cell, room, cell.loop.now() + fill[1]))
 
     # -- what happens on the way
 
     def _delay(self, cell: Cell, message: object, sender: Any, lane: Any) -> bool:
         seconds = 0.0
         name = _sender_name(sender)
-        for fault, dice in self._delays:
-            if dice.fraction() < fault.chance and _fits(fault.to, cell) and _fits_name(fault.sender, name, sender):
-                seconds += drawn_seconds(fault.by, dice)
+        for fault, prng in self._delays:
+            if prng.fraction() < fault.chance and _fits(fault.to, cell) and _fits_name(fault.sender, name, sender):
+                seconds += drawn_seconds(fault.by, prng)
         now = self._director.clock.time
         pair = (name, cell, lane)
         before = self._pairs.get(pair)
@@ -204,18 +204,18 @@ class Injector:
         if promised and not cell.loop.inbound.promise(cell, lane):
             return False
         arrival = now + seconds if before is None else max(now + seconds, before.last)
-        self._send(_Arrival(self, cell, message, sender, lane, arrival, pair, promised))
+        self._send(_DelayedDelivery(self, cell, message, sender, lane, arrival, pair, promised))
         return True
 
-    def _send(self, arrival: _Arrival) -> None:
+    def _send(self, arrival: _DelayedDelivery) -> None:
         for lines, key in ((self._on_the_way, arrival.cell), (self._pairs, arrival.pair)):
             if key is not None:
-                line = lines.setdefault(key, _Line())
+                line = lines.setdefault(key, _InFlight())
                 line.count += 1
                 line.last = max(line.last, arrival.deadline)
         _start(arrival.cell, arrival)
 
-    def arrived(self, arrival: _Arrival) -> None:
+    def arrived(self, arrival: _DelayedDelivery) -> None:
         """One that was on its way is no more."""
         for lines, key in ((self._on_the_way, arrival.cell), (self._pairs, arrival.pair)):
             line = lines.get(key)
@@ -225,7 +225,7 @@ class Injector:
                     del lines[key]
 
 
-class _Patient:
+class _ActorFaults:
     """What is to happen to one actor, and how many messages it has had."""
 
     __slots__ = ("crashes", "fills", "handled", "sent")
@@ -237,7 +237,7 @@ class _Patient:
         self.fills: list[tuple[int, float]] = []
 
 
-class _Line:
+class _InFlight:
     """What is on its way to one actor."""
 
     __slots__ = ("count", "last")
@@ -247,7 +247,7 @@ class _Line:
         self.last = 0.0
 
 
-class _Arrival(Alarm):
+class _DelayedDelivery(Alarm):
     """A message or notice on its way."""
 
     __slots__ = ("_injector", "_lane", "_message", "_promised", "_sender", "cell", "pair")
@@ -272,7 +272,7 @@ class _Arrival(Alarm):
         self._lane = lane
         self._promised = promised
 
-    def ring(self, door: Any) -> None:
+    def ring(self, admission: Any) -> None:
         """It is there."""
         cell = self.cell
         self._injector.arrived(self)
@@ -282,13 +282,13 @@ class _Arrival(Alarm):
                 cell.make_runnable()
         elif self._promised:
             try:
-                door.let_in_promised(cell, self._message, self._sender, self._lane)
+                admission.let_in_promised(cell, self._message, self._sender, self._lane)
             finally:
                 cell.loop.inbound.redeem(cell, self._lane)
                 if cell.flags & ROOM:
-                    door.fill_up(cell)
+                    admission.fill_up(cell)
         else:
-            door.decide(cell, self._message, self._sender, self._lane)
+            admission.decide(cell, self._message, self._sender, self._lane)
 
     def end(self) -> None:
         """The loop has stopped, and with it the actor: a dead letter."""
@@ -296,7 +296,7 @@ class _Arrival(Alarm):
         self.ring(self.cell.loop.admission)
 
 
-class _Emptied(Alarm):
+class _RoomReturned(Alarm):
     """A mailbox that was filled has room again."""
 
     __slots__ = ("_cell", "_room")
@@ -306,11 +306,11 @@ class _Emptied(Alarm):
         self._cell = cell
         self._room = room
 
-    def ring(self, door: Any) -> None:
+    def ring(self, admission: Any) -> None:
         """Give the room back, and let those in who wait for it."""
         self._cell.reserved = max(0, self._cell.reserved - self._room)
         if self._cell.flags & ROOM:
-            door.fill_up(self._cell)
+            admission.fill_up(self._cell)
 
 
 def _start(cell: Cell, alarm: Alarm) -> None:
@@ -320,7 +320,7 @@ def _start(cell: Cell, alarm: Alarm) -> None:
         loop.runq.wake()
 
 
-def _dice_of(fault: Fault) -> SplitMix:
+def _prng_of(fault: Fault) -> SplitMix:
     return SplitMix(fault.seed or 0)
 
 

@@ -2,7 +2,7 @@
 
 **Patched**: `time.time`, `monotonic`, `perf_counter` and their `_ns` twins, `gmtime`, `localtime` and `ctime` follow
 the virtual clock, and `time.sleep` moves it; `random`'s own functions, `random.Random()` without a seed, `os.urandom`,
-and so `uuid.uuid4` and `secrets`, draw from the seed; asyncio runs on `VirtualLoop`.
+and so `uuid.uuid4` and `secrets`, draw from the seed; asyncio runs on `VirtualEventLoop`.
 
 **Refused**: threads, sockets and processes, wherever they are made, waiting for another thread, and real systems: also
 those that live on this thread, which step aside for the while.
@@ -74,7 +74,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         raise SimulationRefused(*_REFUSED[event])
 
 
-class _Hook:
+class _AuditHook:
     """An audit hook cannot be taken off again, so there is one for all simulations."""
 
     installed = False
@@ -88,10 +88,10 @@ class _Hook:
 
 _PATIENCE = 600.0
 """Seconds that a simulation waits for one on another thread."""
-_GLANCE = 0.002
+_POLL_INTERVAL = 0.002
 
 
-class _Turn:
+class _Exclusive:
     """Whose turn it is to be simulated. No lock: who is interrupted while he takes one does not know that he has it."""
 
     _holder: ClassVar[dict[str, int]] = {}
@@ -103,7 +103,7 @@ class _Turn:
         while cls._holder.setdefault("thread", thread) != thread:
             if monotonic() > until:
                 raise SimulationRefused("waiting for one on another thread", "run one at a time")
-            sleep(_GLANCE)
+            sleep(_POLL_INTERVAL)
 
     @classmethod
     def give_back(cls, thread: int) -> None:
@@ -119,7 +119,7 @@ class _Turn:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Turn.begin_anew)
+    os.register_at_fork(after_in_child=_Exclusive.begin_anew)
 
 
 class Patches:
@@ -127,14 +127,14 @@ class Patches:
 
     def __init__(self, director: Director, seed: int) -> None:
         self._director = director
-        self._dice = SplitMix(seed).fork()
+        self._prng = SplitMix(seed).fork()
         self._thread = get_ident()
-        self._kept: list[tuple[Any, str, Any]] = []
+        self._originals: list[tuple[Any, str, Any]] = []
         # The state of `random` outside, and inside as it was left.
-        self._chance: Any = None
-        self._inner_chance: Any = None
+        self._random_state_outside: Any = None
+        self._random_state_inside: Any = None
         self._running: asyncio.AbstractEventLoop | None = None
-        self._aside: list[Any] = []
+        self._loops_aside: list[Any] = []
         self._collected = False
         self._is_in = False
 
@@ -147,10 +147,10 @@ class Patches:
 
     def __enter__(self) -> None:
         self.require_free()
-        _Hook.install()
+        _AuditHook.install()
         self._is_in = True
         try:
-            _Turn.take(self._thread)
+            _Exclusive.take(self._thread)
             self._begin()
         except BaseException:
             self.__exit__()
@@ -169,39 +169,39 @@ class Patches:
     def _begin(self) -> None:
         # A test of pytest-asyncio's may run a simulation: its loop steps aside, and is held up meanwhile.
         self._running = asyncio._get_running_loop()
-        self._aside = [system._loop for system in systems() if _is_held_up(system._loop)]
-        for loop in self._aside:
+        self._loops_aside = [system._loop for system in systems() if _is_held_up(system._loop)]
+        for loop in self._loops_aside:
             loop.step_aside()
-        self._chance = random.getstate()
+        self._random_state_outside = random.getstate()
         # Finalizers run when the collector does, which depends on everything the process did before.
         self._collected = gc.isenabled()
         gc.disable()
         asyncio._set_running_loop(None)
-        if self._inner_chance is None:
-            random.seed(self._dice.draw())
+        if self._random_state_inside is None:
+            random.seed(self._prng.draw())
         else:
-            random.setstate(self._inner_chance)
+            random.setstate(self._random_state_inside)
         self._replace_all()
         directing[self._thread] = self._director
 
     def _put_back(self) -> None:
         """Undo what `_begin` did, as far as it came. To be called again if it is interrupted."""
         if directing.pop(self._thread, None) is not None:
-            self._inner_chance = random.getstate()
-        while self._kept:
-            setattr(*self._kept[-1])
-            self._kept.pop()
-        if self._chance is not None:
-            random.setstate(self._chance)
+            self._random_state_inside = random.getstate()
+        while self._originals:
+            setattr(*self._originals[-1])
+            self._originals.pop()
+        if self._random_state_outside is not None:
+            random.setstate(self._random_state_outside)
             asyncio._set_running_loop(self._running)
             if self._collected:
                 gc.enable()
-            self._chance = self._running = None
-        while self._aside:
-            self._aside[-1].adopt()
-            self._aside.pop()
+            self._random_state_outside = self._running = None
+        while self._loops_aside:
+            self._loops_aside[-1].adopt()
+            self._loops_aside.pop()
         self._is_in = False
-        _Turn.give_back(self._thread)
+        _Exclusive.give_back(self._thread)
 
     def _replace_all(self) -> None:
         clock = self._director.clock
@@ -235,28 +235,28 @@ class Patches:
         if processes is not None:
             self._replace_method(processes.BaseProcess, "start", _refuse_to_start_process)
 
-    def _replace(self, module: Any, name: str, ours: Callable[..., Any]) -> None:
-        """Let `module.name` be ours on this thread, and what it was on every other."""
+    def _replace(self, module: Any, name: str, replacement: Callable[..., Any]) -> None:
+        """Patch `module.name` for this thread; every other thread still gets the original."""
         original = getattr(module, name)
-        mine = self._thread
+        own_thread = self._thread
 
         def patched(*args: Any, **kwargs: Any) -> Any:
-            return ours(*args, **kwargs) if get_ident() == mine else original(*args, **kwargs)
+            return replacement(*args, **kwargs) if get_ident() == own_thread else original(*args, **kwargs)
 
-        self._kept.append((module, name, original))
+        self._originals.append((module, name, original))
         setattr(module, name, patched)
 
-    def _replace_method(self, cls: Any, name: str, ours: Callable[..., Any]) -> None:
-        """The same for a method; ours is given the original first."""
+    def _replace_method(self, cls: Any, name: str, replacement: Callable[..., Any]) -> None:
+        """Patch a method; `replacement` gets the original as its first argument."""
         original = getattr(cls, name)
-        mine = self._thread
+        own_thread = self._thread
 
         def patched(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if get_ident() == mine:
-                return ours(original, self, *args, **kwargs)
+            if get_ident() == own_thread:
+                return replacement(original, self, *args, **kwargs)
             return original(self, *args, **kwargs)
 
-        self._kept.append((cls, name, original))
+        self._originals.append((cls, name, original))
         setattr(cls, name, patched)
 
     def _sleep(self, seconds: float) -> None:
@@ -271,10 +271,10 @@ class Patches:
         self._director.time_moved()
 
     def _draw_bytes(self, count: int) -> bytes:
-        return b"".join(self._dice.draw().to_bytes(8, "little") for _ in range(count // 8 + 1))[:count]
+        return b"".join(self._prng.draw().to_bytes(8, "little") for _ in range(count // 8 + 1))[:count]
 
     def _seed(self, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:
-        original(generator, self._dice.draw() if a is None else a, version)
+        original(generator, self._prng.draw() if a is None else a, version)
 
 
 def _is_held_up(loop: Any) -> bool:

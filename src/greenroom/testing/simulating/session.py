@@ -15,7 +15,7 @@ from greenroom.errors import InvalidDelay, SimulationRefused, SimulationStuck
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.checks.ledgers import assert_ledger_balanced
-from greenroom.testing.simulating.stage import Stage
+from greenroom.testing.simulating.runner import SimulationRunner
 from greenroom.testing.tracing.trace import Trace
 
 __all__ = ["Session", "require_span"]
@@ -41,9 +41,9 @@ class Session:
     3
     """
 
-    def __init__(self, stage: Stage, config: SystemConfig | None = None) -> None:
-        self._stage = stage
-        self.system: ActorSystem = stage.run(lambda: _begin(config))
+    def __init__(self, runner: SimulationRunner, config: SystemConfig | None = None) -> None:
+        self._runner = runner
+        self.system: ActorSystem = runner.run(lambda: _begin(config))
 
     def __enter__(self) -> Self:
         return self
@@ -59,7 +59,7 @@ class Session:
                 self.close()
         else:
             # What went wrong before is what should be seen.
-            director = self._stage.director
+            director = self._runner.director
             director.fatal, director.unheeded = (), []
             with suppress(SimulationStuck, SimulationRefused):
                 self.close()
@@ -67,12 +67,12 @@ class Session:
     @property
     def now(self) -> float:
         """Virtual seconds since it began."""
-        return self._stage.director.clock.time
+        return self._runner.director.clock.time
 
     @property
     def trace(self) -> Trace:
         """What has happened so far."""
-        return Trace(self._stage.director)
+        return Trace(self._runner.director)
 
     def run(self, action: Callable[[], Awaitable[T]]) -> T:
         """Call `action()` in the simulation, and wait for what it returns to end: its result."""
@@ -80,7 +80,7 @@ class Session:
         async def main() -> T:
             return await action()
 
-        return self._stage.run(main)
+        return self._runner.run(main)
 
     def settle(self) -> None:
         """Go on until nothing is queued or in hand."""
@@ -102,13 +102,13 @@ class Session:
         while True:
             await self._reach(moment)
             await self.come_to_rest()
-            moment = self._stage.next_moment
+            moment = self._runner.next_moment
             if not self.now < moment <= latest:
                 return
 
     async def come_to_rest(self) -> None:
         """Return when nobody can go on, asyncio's own callbacks included, without time passing."""
-        poller, director = self.system._poller, self._stage.director
+        poller, director = self.system._poller, self._runner.director
         calm = 0
         # Twice: what asyncio has to do at this very moment, it shows only in its next turn.
         while calm < 2:
@@ -125,7 +125,7 @@ class Session:
 
     def close(self) -> None:
         """Shut the system down; every message must be accounted for then."""
-        with self._stage:
+        with self._runner:
             if self.system.phase != "stopped":
                 self.run(self.system.shutdown)
         assert_ledger_balanced(self.system)

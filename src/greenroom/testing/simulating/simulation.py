@@ -20,8 +20,8 @@ from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulating.injection import Injector
+from greenroom.testing.simulating.runner import SimulationRunner
 from greenroom.testing.simulating.session import Session
-from greenroom.testing.simulating.stage import Stage
 from greenroom.testing.tracing.trace import Trace
 
 __all__ = ["Script", "Simulation"]
@@ -123,21 +123,21 @@ class Simulation:
     def run_main(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `main()`, as `asyncio.run` would: a program that makes its own systems, each of which is simulated."""
         __tracebackhide__ = True
-        with Stage(self._direct(), self.seed) as stage:
-            return stage.run(main)
+        with SimulationRunner(self._direct(), self.seed) as runner:
+            return runner.run(main)
 
     def open(self) -> Session:
         """Begin a run that goes on bit by bit, as somebody outside says."""
-        return Session(Stage(self._direct(), self.seed), self.config)
+        return Session(SimulationRunner(self._direct(), self.seed), self.config)
 
     def _direct(self) -> Director:
         """A new director, before whom nothing has happened yet."""
-        dice = SplitMix(self.seed)
-        schedule = _schedule_of(self.schedule, dice.draw())
-        director = Director(schedule, VirtualClock(), dice.draw(), self.keep, self.max_steps)
+        prng = SplitMix(self.seed)
+        schedule = _schedule_of(self.schedule, prng.draw())
+        director = Director(schedule, VirtualClock(), prng.draw(), self.keep, self.max_steps)
         director.fatal = self.fatal
         if self.faults:
-            director.faults = Injector(self.faults, dice.fork(), director)
+            director.faults = Injector(self.faults, prng.fork(), director)
         if self._records_choices:
             director.choices = {}
         self._director = director

@@ -19,7 +19,7 @@ from typing import Any
 from greenroom._core.simulation.director import Director
 from greenroom.errors import InternalError, SimulationEndless, SimulationRefused, SimulationStuck
 
-__all__ = ["VirtualLoop"]
+__all__ = ["VirtualEventLoop"]
 
 _COLLECT_EVERY = 100_000
 """Steps after which garbage is collected: at other moments, finalizers would not run in the same order each time."""
@@ -62,7 +62,7 @@ _REFUSED = {
 }
 
 
-class VirtualLoop(asyncio.BaseEventLoop):
+class VirtualEventLoop(asyncio.BaseEventLoop):
     """An asyncio loop on a virtual clock. It never sleeps, and waits for nothing outside itself."""
 
     # What `BaseEventLoop` keeps, in every Python so far.
@@ -215,7 +215,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 class _Future(asyncio.Future[Any]):
     """A future that hashes by its number: asyncio, and its users, have sets of them."""
 
-    def __init__(self, *, loop: VirtualLoop) -> None:
+    def __init__(self, *, loop: VirtualEventLoop) -> None:
         super().__init__(loop=loop)
         self._number = loop.count()
 
@@ -226,7 +226,7 @@ class _Future(asyncio.Future[Any]):
 class _Task(asyncio.Task[Any]):
     """A task that hashes by its number, and has a name that does not depend on what ran before."""
 
-    def __init__(self, coro: Any, *, loop: VirtualLoop, name: str | None = None, **options: Any) -> None:
+    def __init__(self, coro: Any, *, loop: VirtualEventLoop, name: str | None = None, **options: Any) -> None:
         self._number = number = loop.count()
         super().__init__(coro, loop=loop, name=f"Task-{number}" if name is None else name, **options)
 
@@ -267,7 +267,7 @@ class _AsyncGenerators:
 
 
 def _refuse(name: str, remedy: str) -> Callable[..., Any]:
-    def refused(self: VirtualLoop, *args: Any, **kwargs: Any) -> Any:
+    def refused(self: VirtualEventLoop, *args: Any, **kwargs: Any) -> Any:
         raise SimulationRefused(f"{name}()", remedy)
 
     refused.__name__ = name
@@ -276,4 +276,4 @@ def _refuse(name: str, remedy: str) -> Callable[..., Any]:
 
 
 for _name, _remedy in _REFUSED.items():
-    setattr(VirtualLoop, _name, _refuse(_name, _remedy))
+    setattr(VirtualEventLoop, _name, _refuse(_name, _remedy))

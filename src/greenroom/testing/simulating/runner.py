@@ -14,9 +14,9 @@ from typing import Any, Self, TypeVar
 from greenroom._core.simulation.director import Director
 from greenroom.errors import SimulationEndless, SimulationStuck, add_note, in_words
 from greenroom.testing.simulating.patches import Patches
-from greenroom.testing.simulating.virtual import VirtualLoop
+from greenroom.testing.simulating.virtualeventloop import VirtualEventLoop
 
-__all__ = ["Stage"]
+__all__ = ["SimulationRunner"]
 
 T = TypeVar("T")
 
@@ -29,14 +29,14 @@ _ASYNCIO = str(Path(asyncio.__file__).parent)
 _WILL_NOT_END = "tasks were cancelled when all else was over, and went on as if nothing had happened"
 
 
-class Stage:
+class SimulationRunner:
     """An asyncio loop on a virtual clock. What runs on it is simulated; between two runs, this thread is as ever."""
 
     def __init__(self, director: Director, seed: int) -> None:
         self.director = director
         self._patches = Patches(director, seed)
         self._patches.require_free()
-        self._loop = VirtualLoop(director)
+        self._loop = VirtualEventLoop(director)
 
     def __enter__(self) -> Self:
         return self
