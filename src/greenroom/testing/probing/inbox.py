@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.reply import Reply
     from greenroom.exits import ExitReason
 
-__all__ = ["Ear", "EndOfEar", "Heard", "Inbox"]
+__all__ = ["ProbeActor", "ProbeEndWaiter", "Envelope", "Inbox"]
 
 
-class Heard(NamedTuple):
+class Envelope(NamedTuple):
     """One message, who sent it, and the reply it is owed if it was asked."""
 
     message: Any
@@ -45,15 +45,15 @@ class Inbox:
         # Invariant: all of these are written under _lock; `arrivals` counts what was put in, and the end
         self.arrivals = 0
         self.ended: ExitReason | None = None
-        self._heard: deque[Heard] = deque()
+        self._envelopes: deque[Envelope] = deque()
         self._waiters: list[_Waiter] = []
 
     # -- the side that hears
 
-    def put(self, heard: Heard) -> None:
+    def put(self, envelope: Envelope) -> None:
         """Something was heard. From any thread."""
         with self._lock:
-            self._heard.append(heard)
+            self._envelopes.append(envelope)
             waiters = self._note_arrival()
         for waiter in waiters:
             waiter.wake()
@@ -73,32 +73,32 @@ class Inbox:
 
     # -- the side that reads
 
-    def unread(self) -> list[Heard]:
+    def unread(self) -> list[Envelope]:
         """What can be taken, oldest first."""
         with self._lock:
-            heard = list(self._heard)
+            envelopes = list(self._envelopes)
         if not self.ignored:
-            return heard
+            return envelopes
         # Without the lock, for functions of the test are called.
-        kept = [one for one in heard if not any(matches(unwanted, one.message) for unwanted in self.ignored)]
-        known = {id(one) for one in heard}
+        kept = [one for one in envelopes if not any(matches(unwanted, one.message) for unwanted in self.ignored)]
+        known = {id(one) for one in envelopes}
         wanted = {id(one) for one in kept}
         with self._lock:
-            self._heard = deque(one for one in self._heard if id(one) in wanted or id(one) not in known)
+            self._envelopes = deque(one for one in self._envelopes if id(one) in wanted or id(one) not in known)
         return kept
 
-    def take(self) -> Heard | None:
+    def take(self) -> Envelope | None:
         """The oldest that is unread, if there is any."""
         unread = self.unread()
         if not unread:
             return None
         with self._lock:
             # By identity: what came while we looked has not been sifted yet.
-            place = next(place for place, heard in enumerate(self._heard) if heard is unread[0])
-            del self._heard[place]
+            place = next(place for place, envelope in enumerate(self._envelopes) if envelope is unread[0])
+            del self._envelopes[place]
         return unread[0]
 
-    async def comes(self, until: float, arrivals: int) -> bool:
+    async def wait_for_arrival(self, until: float, arrivals: int) -> bool:
         """Wait until there are more than so many `arrivals`; False when time is up, even if there are by then.
 
         `until` is a time of the running asyncio loop. Who reads on as long as this is True comes to an end, however
@@ -118,7 +118,7 @@ class Inbox:
                     self._waiters.remove(waiter)
 
 
-class Ear(Actor):
+class ProbeActor(Actor):
     """The actor of a probe: hands everything on to its inbox. What it is asked stays open, for the test to answer."""
 
     __greenroom_stays_on_loop__ = True
@@ -129,7 +129,7 @@ class Ear(Actor):
     def receive(self, message: Any) -> None:
         """Any message."""
         asked = isinstance(self.ctx._receipt(), Question)
-        self.inbox.put(Heard(message, self.ctx.sender, self.ctx.defer_reply() if asked else None))
+        self.inbox.put(Envelope(message, self.ctx.sender, self.ctx.defer_reply() if asked else None))
 
     def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> None:
         """It is there to be spared a `DeathPact`."""
@@ -137,13 +137,13 @@ class Ear(Actor):
     def on_signal(self, signal: Any) -> None:
         """The end of one that is watched is read like a message."""
         if isinstance(signal, Terminated):
-            self.inbox.put(Heard(signal))
+            self.inbox.put(Envelope(signal))
 
 
-Ear.__name__ = "TestProbe"  # what a probe without a name is called after
+ProbeActor.__name__ = "TestProbe"  # what a probe without a name is called after
 
 
-class EndOfEar:
+class ProbeEndWaiter:
     """Stands among those who wait for an ear's end. A hook would not do: none runs when an end is forced."""
 
     for_start = False

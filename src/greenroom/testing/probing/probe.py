@@ -18,7 +18,7 @@ from greenroom.errors import AlreadyReplied, BadArgument, SettleTimeout
 from greenroom.lanes import Lane
 from greenroom.system.shutdown import Phase
 from greenroom.system.system import ActorSystem
-from greenroom.testing.probing.inbox import Ear, EndOfEar, Heard, Inbox
+from greenroom.testing.probing.inbox import Envelope, Inbox, ProbeActor, ProbeEndWaiter
 from greenroom.testing.probing.matching import in_words, listed, match_all, matches, shown
 from greenroom.testing.probing.settling import settle
 
@@ -31,11 +31,11 @@ T = TypeVar("T")
 M = TypeVar("M")
 
 _SETTLE_TIMEOUT = 30.0
-_GRACE = 0.001
+_ROUNDING = 0.001
 _ANYTHING: Any = object()
 
 
-class _Window:
+class _WithinBlock:
     """What `within` returns. It belongs to the task that enters it, and to those that one starts inside."""
 
     def __init__(self, probe: TestProbe, seconds: float) -> None:
@@ -45,15 +45,15 @@ class _Window:
 
     async def __aenter__(self) -> None:
         self.until = asyncio.get_running_loop().time() + self.seconds
-        _windows.set((*_windows.get(), self))
+        _within_blocks.set((*_within_blocks.get(), self))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _windows.set(tuple(window for window in _windows.get() if window is not self))
+        _within_blocks.set(tuple(block for block in _within_blocks.get() if block is not self))
 
 
-_windows: ContextVar[tuple[_Window, ...]] = ContextVar("greenroom.testing.within", default=())
+_within_blocks: ContextVar[tuple[_WithinBlock, ...]] = ContextVar("greenroom.testing.within", default=())
 
 
 class TestProbe:
@@ -83,15 +83,15 @@ class TestProbe:
         self.system = system
         self.timeout = timeout
         self._inbox = Inbox()
-        self._last: Heard | None = None
+        self._last: Envelope | None = None
         self._watched: list[ActorRef] = []
-        self.ref: ActorRef = system.spawn(Ear, self._inbox, name=name)
+        self.ref: ActorRef = system.spawn(ProbeActor, self._inbox, name=name)
         on_loop(self.ref._cell, self._await_end)
 
     def _await_end(self) -> None:
         record: Any = self.ref._cell.record
         if isinstance(record, ActorRecord):
-            record.ensure_extras().waiters.append(EndOfEar(self._inbox))
+            record.ensure_extras().waiters.append(ProbeEndWaiter(self._inbox))
         else:
             self._inbox.end(record.reason)
 
@@ -103,7 +103,7 @@ class TestProbe:
     @property
     def messages(self) -> list[Any]:
         """What came and was not expected yet."""
-        return [heard.message for heard in self._inbox.unread()]
+        return [envelope.message for envelope in self._inbox.unread()]
 
     @property
     def last_sender(self) -> ActorRef | None:
@@ -206,23 +206,23 @@ class TestProbe:
         self._refuse(unwanted)
         wanted = asyncio.get_running_loop().time() + within
         until, said = self._deadline(within)
-        if until < wanted - _GRACE:
+        if until < wanted - _ROUNDING:
             raise AssertionError(f"{self.ref} cannot wait for {within} s to tell that no message comes {said}")
         while within > 0.0 and self._inbox.ended is None:
             arrivals = self._inbox.arrivals
             self._refuse(unwanted)
-            if not await self._inbox.comes(until, arrivals):
+            if not await self._inbox.wait_for_arrival(until, arrivals):
                 break
         self._refuse(unwanted)
 
-    def within(self, seconds: float) -> _Window:
+    def within(self, seconds: float) -> _WithinBlock:
         """`async with probe.within(0.5):` all waits for this probe inside have that much time together.
 
         A `timeout` inside, or another `within`, can make it less, never more. It bounds waiting and measures nothing:
         a message that is there already is taken however late it is.
         """
         require_timeout(seconds)
-        return _Window(self, seconds)
+        return _WithinBlock(self, seconds)
 
     def ignore(self, *unwanted: Any) -> None:
         """Let go unseen what is one of these, also of the unread; called again, it is for these instead, or none."""
@@ -251,12 +251,12 @@ class TestProbe:
             raise AssertionError(f"{self.ref} cannot fail the reply to {shown(last.message)}: it was told, not asked")
         self._give(last, last.reply.fail, cause)
 
-    def _require_last(self) -> Heard:
+    def _require_last(self) -> Envelope:
         if self._last is None:
             raise AssertionError(f"{self.ref} has read no message to reply to: `receive` or `expect` one first")
         return self._last
 
-    def _give(self, last: Heard, give: Callable[[Any], None], value: object) -> None:
+    def _give(self, last: Envelope, give: Callable[[Any], None], value: object) -> None:
         try:
             give(value)
         except AlreadyReplied:
@@ -283,13 +283,13 @@ class TestProbe:
         if timeout is not None:
             require_timeout(timeout)
         now = asyncio.get_running_loop().time()
-        mine = [window for window in _windows.get() if window.probe is self]
+        mine = [block for block in _within_blocks.get() if block.probe is self]
         seconds = timeout if timeout is not None else inf if mine else self.timeout
         until, said = now + seconds, f"within {seconds} s"
-        for window in mine:
-            if window.until < until:
-                until = window.until
-                said = f"in the {max(0.0, until - now):.3g} s that were left of within({window.seconds})"
+        for block in mine:
+            if block.until < until:
+                until = block.until
+                said = f"in the {max(0.0, until - now):.3g} s that were left of within({block.seconds})"
         return until, said
 
     async def _next(self, deadline: tuple[float, str], wanted: Callable[[], str]) -> Any:
@@ -299,15 +299,15 @@ class TestProbe:
         in_time = True
         while True:
             arrivals, ended = inbox.arrivals, inbox.ended
-            heard = inbox.take()
-            if heard is not None:
-                self._last = heard
-                return heard.message
+            envelope = inbox.take()
+            if envelope is not None:
+                self._last = envelope
+                return envelope.message
             if ended is not None:
                 raise AssertionError(f"{self.ref} has ended ({ended}), and no message comes any more{wanted()}")
             if not in_time:
                 raise AssertionError(f"{self.ref} got no message {said}{wanted()}{self._why_silent()}")
-            in_time = await inbox.comes(until, arrivals)
+            in_time = await inbox.wait_for_arrival(until, arrivals)
 
     async def _settle(self, unwanted: Any) -> None:
         """Let everything happen that is under way."""
@@ -321,10 +321,10 @@ class TestProbe:
     # -- saying what is wrong
 
     def _refuse(self, unwanted: Any) -> None:
-        for heard in self._inbox.unread():
-            if unwanted is _ANYTHING or matches(unwanted, heard.message):
+        for envelope in self._inbox.unread():
+            if unwanted is _ANYTHING or matches(unwanted, envelope.message):
                 what = "no message" if unwanted is _ANYTHING else f"nothing like {in_words(unwanted)}"
-                raise AssertionError(f"{self.ref} expected {what} and got {shown(heard.message)}{_origin(heard)}")
+                raise AssertionError(f"{self.ref} expected {what} and got {shown(envelope.message)}{_origin(envelope)}")
 
     def _unexpected(self, wanted: str) -> AssertionError:
         last = self._require_last()
@@ -343,8 +343,8 @@ class TestProbe:
         return ""
 
 
-def _origin(heard: Heard) -> str:
-    return "" if heard.sender is None else f" from {heard.sender}"
+def _origin(envelope: Envelope) -> str:
+    return "" if envelope.sender is None else f" from {envelope.sender}"
 
 
 def _require_hearing(system: ActorSystem, name: str | None) -> None:

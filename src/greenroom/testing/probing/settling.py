@@ -13,7 +13,7 @@ from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import SettleTimeout
 from greenroom.system.shutdown import Phase
-from greenroom.testing.probing.inbox import Ear
+from greenroom.testing.probing.inbox import ProbeActor
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["settle"]
 
-_GLANCE = 0.005
+_POLL_INTERVAL = 0.005
 """Seconds between two looks at a system that does not settle."""
 
 
@@ -33,13 +33,13 @@ async def settle(system: ActorSystem, timeout: float) -> None:
     here = asyncio.get_running_loop()
     until = here.time() + timeout
     while system.phase != Phase.STOPPED:
-        glance = min(_GLANCE, max(0.0, until - here.time()))
+        interval = min(_POLL_INTERVAL, max(0.0, until - here.time()))
         home = system.call("settle()", asyncio.get_running_loop)
         try:
             if home is here:
-                await system.settle(glance)
+                await system.settle(interval)
             else:
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(system.settle(glance), home))
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(system.settle(interval), home))
             return
         except SettleTimeout as exc:
             if system.call("settle()", lambda: _waits_for_test(system)):
@@ -66,7 +66,7 @@ def _waits_for_test(system: ActorSystem) -> bool:
 def _open_questions(cell: Cell) -> list[Any]:
     """What the test has not answered yet, if this is a probe's actor."""
     record: Any = cell.record
-    if isinstance(cell.subject, Ear) and isinstance(record, ActorRecord) and record.extras is not None:
+    if isinstance(cell.subject, ProbeActor) and isinstance(record, ActorRecord) and record.extras is not None:
         return list(record.extras.deferred)
     return []
 
