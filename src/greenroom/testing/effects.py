@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.spawner import CONCURRENT
@@ -85,7 +85,7 @@ class Sent(Effect):
         """Whether somebody still waits for a reply."""
         return self._question is not None and not self._question.done()
 
-    def reply(self, value: Any = None) -> None:
+    def reply(self, value: object = None) -> None:
         """Answer with `value`; whoever awaits it goes on. If nobody does any more, the reply is a dead letter."""
         self._claim("reply()").answer(value)
         self._settle()
@@ -147,8 +147,7 @@ class Spawned(Effect):
         self.factory = spec.factory
         self.args = spec.args
         self.kwargs = spec.kwargs
-        supervision: Any = settings.supervision
-        self.supervision = supervision
+        self.supervision = cast("Supervision", settings.supervision)
         self.mailbox = record.cell.config
         self.drain = Drain.DEAD_LETTER if drain is None else drain
         self.env = dict(settings.env)
@@ -246,7 +245,7 @@ class Watched(Frozen, Effect):
     ref: ActorRef
     message: Any
 
-    def __init__(self, ref: ActorRef, message: Any = None) -> None:
+    def __init__(self, ref: ActorRef, message: object = None) -> None:
         self._set(ref, message)
 
 

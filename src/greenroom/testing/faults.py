@@ -66,7 +66,9 @@ class Crash(Fault):
     at: Number
     error: Callable[[], BaseException] | None
 
-    def __init__(self, who: Who, at: Number, error: Any, chance: float, seed: int | None = None) -> None:
+    def __init__(
+        self, who: Who, at: Number, error: Callable[[], BaseException] | None, chance: float, seed: int | None = None
+    ) -> None:
         _require_number("at", at)
         if error is not None and not callable(error):
             raise ConfigError("error", error, "must be an exception class, or a function that makes an exception")
@@ -138,7 +140,7 @@ class Slow(Fault):
         self._set(_who(who), _seconds("by", by), _chance(chance), seed)
 
 
-_DEFAULTS: dict[tuple[str, str], Any] = {
+_DEFAULTS: dict[tuple[str, str], object] = {
     ("", "chance"): 1.0,
     ("", "seed"): None,
     ("", "at"): None,
@@ -215,28 +217,28 @@ def drawn_seconds(seconds: Seconds, prng: SplitMix) -> float:
     return seconds
 
 
-def _who(who: Any) -> Who:
+def _who(who: object) -> Who:
     if isinstance(who, str | type) and who:
         return who
     raise ConfigError("who", who, "must be an actor's name or path (`*` stands for anything), or its class")
 
 
-def _chance(chance: Any) -> float:
+def _chance(chance: object) -> float:
     if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0.0 <= chance <= 1.0:
         raise ConfigError("chance", chance, "must be a probability from 0 to 1")
     return float(chance)
 
 
-def _require_number(name: str, number: Any) -> None:
-    pair = number if isinstance(number, tuple) else (number, number)
+def _require_number(name: str, number: object) -> None:
+    pair: tuple[Any, ...] = number if isinstance(number, tuple) else (number, number)
     whole = all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in pair)
     if number is not None and not (len(pair) == 2 and whole and pair[0] <= pair[1]):
         raise ConfigError(name, number, "must be a whole number from 1 on, a pair of them, or None")
 
 
-def _seconds(name: str, seconds: Any) -> Seconds:
-    pair = seconds if isinstance(seconds, tuple) else (seconds, seconds)
+def _seconds(name: str, seconds: object) -> Seconds:
+    pair: tuple[Any, ...] = seconds if isinstance(seconds, tuple) else (seconds, seconds)
     real = all(isinstance(one, int | float) and 0.0 <= one < math.inf for one in pair)
     if not (len(pair) == 2 and real and pair[0] <= pair[1]):
         raise ConfigError(name, seconds, "must be a number of seconds, or a pair of them")
-    return (float(pair[0]), float(pair[1])) if isinstance(seconds, tuple) else float(seconds)
+    return (float(pair[0]), float(pair[1])) if isinstance(seconds, tuple) else float(pair[0])

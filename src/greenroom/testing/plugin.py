@@ -105,8 +105,8 @@ def actor_system(request: pytest.FixtureRequest, actor_config: SystemConfig) -> 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
-) -> Generator[None, Any, Any]:
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
     """Make `actor_system` an async fixture, where a plugin runs those on the loop of the test.
 
     So it runs before other fixtures that await it, until they are torn down. Which plugin it is depends on the test:
@@ -156,7 +156,7 @@ def _system(request: pytest.FixtureRequest, config: SystemConfig) -> ActorSystem
     return ActorSystem(request.node.name, config=config)
 
 
-def _is_async(test: Any) -> bool:
+def _is_async(test: pytest.Function) -> bool:
     return inspect.iscoroutinefunction(test.obj)
 
 
@@ -179,7 +179,7 @@ def _inside(system: ActorSystem, test: Test[T]) -> Test[T]:
     """The test, with the system running around it."""
 
     @functools.wraps(test)
-    async def inside(*args: Any, **kwargs: Any) -> T:
+    async def inside(*args: object, **kwargs: object) -> T:
         async with system:
             return await test(*args, **kwargs)
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from greenroom.system.config import SystemConfig
-from greenroom.system.system import ActorSystem
 from greenroom.testing.exploring.exploration import describe
 from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.exploring.simulatedprogram import Check, SimulatedProgram
 from greenroom.testing.faults import Fault
-from greenroom.testing.simulating.simulation import Fatal, Script
+from greenroom.testing.simulating.simulation import Fatal, Program, Script
 
 __all__ = ["Simulations"]
 
@@ -28,7 +27,7 @@ class Simulations:
 
     def run(
         self,
-        program: Callable[[ActorSystem], Coroutine[Any, Any, T]],
+        program: Program[T],
         *,
         check: Check | None = None,
         schedule: str | Script = "random",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
@@ -29,6 +29,9 @@ from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.faults import Fault, Stop
 from greenroom.testing.simulating.simulation import Fatal, Program, Simulation
 from greenroom.testing.tracing.trace import Trace
+
+if TYPE_CHECKING:
+    from hypothesis.vendor.pretty import RepresentationPrinter
 
 __all__ = ["TraceNote", "fault_lists", "quiet_until_shown", "schedules", "simulations"]
 
@@ -95,7 +98,7 @@ def fault_lists(*declared: Fault) -> SearchStrategy[list[Fault]]:
 
 def _certain(fault: Fault) -> SearchStrategy[Fault]:
     """`fault` with everything drawn that is left open."""
-    fields: dict[str, SearchStrategy[Any]] = {}
+    fields: dict[str, SearchStrategy[object]] = {}
     for name in type(fault).__slots__:
         value = getattr(fault, name)
         if name == "at" and not isinstance(value, int):
@@ -106,7 +109,7 @@ def _certain(fault: Fault) -> SearchStrategy[Fault]:
             fields[name] = _seconds(*value) | st.tuples(st.just(value[0]), _seconds(*value))
         else:
             fields[name] = st.just(value)
-    kind: Any = type(fault)
+    kind = type(fault)
     made = st.fixed_dictionaries(fields).map(lambda values: kind(**values))
     return st.builds(_seeded, made, _SEEDS) if _may_draw(fault) else made
 
@@ -164,7 +167,7 @@ class _Noted(Simulation):
             if self.has_run and currently_in_test_context():
                 note(TraceNote(self.trace))
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+    def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
         # Else Hypothesis would show the call of this class, with every default.
         printer.text(repr(self))
 

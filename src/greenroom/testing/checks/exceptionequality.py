@@ -9,12 +9,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 __all__ = ["difference_between"]
 
 
-def difference_between(actual: Any, expected: Any) -> str | None:
+def difference_between(actual: BaseException | None, expected: BaseException | None) -> str | None:
     """What tells an exception (or None) from the wanted one, in words; None if they are alike.
 
     Alike are those that are equal by an `__eq__` of their own, and those of one type, with equal arguments, attributes
@@ -22,7 +20,9 @@ def difference_between(actual: Any, expected: Any) -> str | None:
     """
     if type(actual) is not type(expected):
         return f"it is {_kind_of(actual)}, not {_kind_of(expected)}"
-    if actual == expected:  # the same, or a dataclass, whose `args` depend on how it was made
+    if (
+        actual is None or expected is None or actual == expected
+    ):  # the same, or a dataclass, whose `args` depend on how it was made
         return None
     if not _equal(actual.args, expected.args):
         return f"its arguments are {actual.args!r}, not {expected.args!r}"
@@ -33,12 +33,12 @@ def _kind_of(exc: BaseException | None) -> str:
     return "no exception" if exc is None else type(exc).__name__
 
 
-def _attributes(exc: BaseException) -> dict[str, Any]:
+def _attributes(exc: BaseException) -> dict[str, object]:
     """What is in it besides its arguments. Names such as `__notes__` are Python's own."""
     return {name: value for name, value in vars(exc).items() if not (name.startswith("__") and name.endswith("__"))}
 
 
-def _other_attribute(actual: dict[str, Any], expected: dict[str, Any]) -> str | None:
+def _other_attribute(actual: dict[str, object], expected: dict[str, object]) -> str | None:
     for name in sorted(actual.keys() | expected.keys()):
         if name not in actual:
             return f"it has no {name}"
@@ -54,9 +54,9 @@ def _other_text(actual: str, expected: str) -> str | None:
     return None if actual == expected else f"it says {actual}, not {expected}"
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     """Whether two values are equal or, for exceptions in them, alike: a group has others among its arguments."""
-    if isinstance(one, list | tuple) and type(one) is type(other):
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and type(one) is type(other):
         return len(one) == len(other) and all(map(_equal, one, other))
     if isinstance(one, BaseException) and isinstance(other, BaseException):
         return difference_between(one, other) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from types import EllipsisType, new_class
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.life.spec import class_info_of
@@ -30,6 +30,9 @@ from greenroom.testing.checks.exceptionequality import difference_between
 __all__ = ["HookCall", "HookLog", "assert_ended", "assert_states"]
 
 A = TypeVar("A", bound=Actor)
+T = TypeVar("T")
+_End = ExitKind | ExitReason | type[BaseException] | BaseException
+"""How an actor should have ended."""
 
 
 def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[State, ...]:
@@ -133,13 +136,13 @@ def _kind_of(name: str) -> ExitKind:
         raise BadArgument(f"{name!r} is no kind of end: there are {known}") from None
 
 
-def _end_in_words(how: Any) -> str:
+def _end_in_words(how: _End) -> str:
     if isinstance(how, ExitKind):
         return how.value
     return how.__name__ if isinstance(how, type) else str(how) if isinstance(how, ExitReason) else repr(how)
 
 
-def _mismatch(reason: ExitReason, how: Any) -> str | None:
+def _mismatch(reason: ExitReason, how: _End) -> str | None:
     """None if the end was so; else what to add to the reason, if that does not tell the difference by itself."""
     if isinstance(how, ExitKind):
         return None if reason.kind is how else ""
@@ -148,8 +151,9 @@ def _mismatch(reason: ExitReason, how: Any) -> str | None:
     if isinstance(how, ExitReason):
         if reason.kind is not how.kind:
             return ""
-        how = how.cause
-    different = difference_between(reason.cause, how)
+        different = difference_between(reason.cause, how.cause)
+    else:
+        different = difference_between(reason.cause, how)
     return None if different is None else f" ({different})"
 
 
@@ -211,30 +215,29 @@ class HookLog:
 
     def __init__(self) -> None:
         self.records: list[HookCall] = []
-        self._made: dict[type[Any], type[Any]] = {}
+        self._made: dict[type[Actor], type[Actor]] = {}
 
     def of(self, actor_class: type[A]) -> type[A]:
         """The same class to all appearances, for `spawn`, `props` or a `ChildSpec`, whose hooks are written down."""
-        given: Any = actor_class
+        given: object = actor_class
         if not isinstance(given, type) or not issubclass(given, Actor):
             raise NotAnActor(f"HookLog.of() takes an Actor class, not {given!r}: as in spawn(hooks.of(Worker), ...)")
         if actor_class in self._made.values():
             return actor_class
         if actor_class not in self._made:
             self._made[actor_class] = self._derive(actor_class)
-        made: type[A] = self._made[actor_class]
-        return made
+        return cast("type[A]", self._made[actor_class])
 
-    def _derive(self, actor_class: type[Any]) -> type[Any]:
+    def _derive(self, actor_class: type[A]) -> type[A]:
         # What is wrong with the class itself is told of the class itself.
         blueprint = class_info_of(actor_class)
         own = set(blueprint.hooks) | (set(_OTHER_HOOKS) if blueprint.keeps_state else set())
         own.discard("on_signal")
 
-        def call_next(actor: Any, hook: str, *arguments: Any) -> Any:
+        def call_next(actor: Actor, hook: str, *arguments: object) -> object:
             return getattr(super(derived, actor), hook)(*arguments)  # a coroutine, if that hook is `async def`
 
-        def note_default(actor: Any, signal: Signal) -> Any:
+        def note_default(actor: Actor, signal: Signal) -> object:
             # A signal comes here after the hook of its own, if there is one: that has been written down by then.
             # Defining those that are missing instead would not do: who has `on_terminated` is spared a DeathPact.
             hook = _HOOK_OF.get(type(signal))
@@ -242,32 +245,31 @@ class HookLog:
                 self._note(actor, hook, _arguments_of(signal))
             return call_next(actor, "on_signal", signal)
 
-        def fill(namespace: dict[str, Any]) -> None:
+        def fill(namespace: dict[str, object]) -> None:
             namespace.update(__slots__=(), __doc__=actor_class.__doc__, __module__=actor_class.__module__)
             namespace["__qualname__"] = actor_class.__qualname__
             namespace["on_signal"] = note_default
             for hook in sorted(own):
                 namespace[hook] = note_own(hook)
 
-        def note_own(hook: str) -> Callable[..., Any]:
-            def noted(actor: Any, *arguments: Any) -> Any:
+        def note_own(hook: str) -> Callable[..., object]:
+            def noted(actor: Actor, *arguments: object) -> object:
                 self._note(actor, hook, arguments)
                 return call_next(actor, hook, *arguments)
 
             return noted
 
         try:
-            derived: Any = new_class(actor_class.__name__, (_SkipInitSubclass, actor_class), exec_body=fill)
+            derived = new_class(actor_class.__name__, (_SkipInitSubclass, actor_class), exec_body=fill)
         except Exception as exc:  # of its metaclass
             raise BadArgument(
                 f"the hooks of {actor_class.__qualname__} cannot be written down: a class like it cannot be made, "
                 f"for its {type(actor_class).__name__} raised {in_words(exc)}"
             ) from exc
         derived.__bases__ = (actor_class,)
-        made: type[Any] = derived
-        return made
+        return cast("type[A]", derived)
 
-    def _note(self, actor: Any, hook: str, arguments: tuple[Any, ...]) -> None:
+    def _note(self, actor: Actor, hook: str, arguments: tuple[object, ...]) -> None:
         self.records.append(HookCall(hook, actor.ctx.self, arguments))
 
     @property
@@ -293,13 +295,13 @@ class HookLog:
         self.records.clear()
 
 
-def _arguments_of(signal: Signal) -> tuple[Any, ...]:
+def _arguments_of(signal: Signal) -> tuple[object, ...]:
     if isinstance(signal, PreRestart):
         return (signal.cause,)
     return (signal.ref, signal.cause) if isinstance(signal, Terminated | ChildTerminated) else ()
 
 
-def _fits(wanted: Sequence[Any], actual: Sequence[Any]) -> bool:
+def _fits(wanted: Sequence[object], actual: Sequence[object]) -> bool:
     """Whether `actual` is as `wanted`, in which `...` stands for any number of entries.
 
     >>> _fits([1, ..., 3], [1, 2, 2, 3]), _fits([1, ...], [1]), _fits([..., 2], [2, 3])
@@ -316,7 +318,7 @@ def _fits(wanted: Sequence[Any], actual: Sequence[Any]) -> bool:
 
 
 def _differs(
-    expected: str, came: str, wanted: Sequence[Any], actual: Sequence[Any], name_of: Callable[[Any], str]
+    expected: str, came: str, wanted: Sequence[T | EllipsisType], actual: Sequence[T], name_of: Callable[[T], str]
 ) -> str:
     names = ["..." if isinstance(one, EllipsisType) else name_of(one) for one in wanted]
     seen = [name_of(one) for one in actual]

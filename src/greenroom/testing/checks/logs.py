@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from greenroom.actor.messaging.address import Address
 from greenroom.errors import BadArgument
@@ -96,7 +96,7 @@ class CapturedLogs:
             unwanted = f"nothing should have been logged {_in_words(pattern, level, actor)}"
             raise AssertionError(f"{unwanted}; and there was:{_listed(found)}")
 
-    def _find(self, pattern: str | re.Pattern[str], level: int | str, actor: Any) -> list[_Captured]:
+    def _find(self, pattern: str | re.Pattern[str], level: int | str, actor: ActorRef | str | None) -> list[_Captured]:
         lowest = _number_of(level)
         return [
             one
@@ -258,7 +258,7 @@ def _number_of(level: int | str) -> int:
     return known[level.upper()]
 
 
-def _in_words(pattern: str | re.Pattern[str], level: int | str, actor: Any) -> str:
+def _in_words(pattern: str | re.Pattern[str], level: int | str, actor: ActorRef | str | None) -> str:
     text = pattern if isinstance(pattern, str) else pattern.pattern
     like = f"like {text!r} " if text else ""
     about = "" if actor is None else f" about {actor}"

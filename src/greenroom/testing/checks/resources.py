@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from greenroom._core.simulation.director import director_here
 from greenroom.actor.records import systems as registry
@@ -102,7 +102,7 @@ def _tasks() -> Iterator[tuple[object, Leak]]:
     if asyncio._get_running_loop() is None:
         return
     for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):
-        coro: Any = task.get_coro()
+        coro: object = task.get_coro()
         name = getattr(coro, "__qualname__", type(coro).__name__)
         frame = getattr(coro, "cr_frame", None)
         place = "" if frame is None else f" at {frame.f_code.co_filename}:{frame.f_lineno}"

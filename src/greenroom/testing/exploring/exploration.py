@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 from greenroom.errors import ConfigError, SimulationEndless, in_words
 from greenroom.frozen import Frozen
@@ -86,7 +86,7 @@ class Report(Frozen):
 
 
 def explore(
-    program: Program[Any],
+    program: Program[object],
     *,
     runs: int = 1000,
     check: Check | None = None,

@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkContext, ForkProcess
 
 __all__ = ["ForkedProcesses", "can_fork"]
 
@@ -33,7 +36,7 @@ class ForkedProcesses:
         self._work = work
         # Nothing is ever written: whoever reads it learns that this process is gone.
         self._read_end, self._write_end = self._open_fds = [*os.pipe()]
-        self.processes: list[Any] = []
+        self.processes: list[ForkProcess] = []
         try:
             with warnings.catch_warnings():
                 # The other threads of this process, a test runner's say, hold nothing that a fork needs.
@@ -48,17 +51,16 @@ class ForkedProcesses:
             raise
 
     @staticmethod
-    def context() -> Any:
+    def context() -> ForkContext:
         """What makes the things that forks share."""
         return multiprocessing.get_context("fork")
 
     @classmethod
     def pipe(cls) -> tuple[Connection, Connection]:
         """Two ends, for a fork and for this process."""
-        ends: tuple[Connection, Connection] = cls.context().Pipe()
-        return ends
+        return cls.context().Pipe()
 
-    def __enter__(self) -> list[Any]:
+    def __enter__(self) -> list[ForkProcess]:
         return self.processes
 
     def __exit__(

@@ -35,7 +35,7 @@ class SimulatedProgram:
 
     def __init__(
         self,
-        program: Program[Any],
+        program: Program[object],
         check: Check | None = None,
         *,
         schedule: str | Script = "random",
@@ -99,12 +99,12 @@ class SimulatedProgram:
         return None
 
 
-def _require_check(check: Any) -> None:
+def _require_check(check: object) -> None:
     if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
         raise ConfigError("check", check, "must be a plain function of what the program returns")
 
 
-def _require_config(config: Any) -> None:
+def _require_config(config: object) -> None:
     if config is not None and not isinstance(config, SystemConfig):
         raise ConfigError("config", config, "must be a SystemConfig")
 
@@ -114,8 +114,8 @@ def is_same_failure(one: BaseException | None, other: BaseException | None) -> b
     return one is not None and other is not None and _signature_of(one) == _signature_of(other)
 
 
-def _signature_of(error: BaseException) -> tuple[Any, ...]:
-    where: Any = None
+def _signature_of(error: BaseException) -> tuple[object, ...]:
+    where: tuple[str, int] | None = None
     traceback = error.__traceback__
     while traceback is not None:
         where = (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)

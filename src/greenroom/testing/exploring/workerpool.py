@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from greenroom.testing.exploring.forkedprocesses import ForkedProcesses, can_fork
 from greenroom.testing.exploring.simulatedprogram import SimulatedProgram
 from greenroom.testing.exploring.status import StatusLine
+
+if TYPE_CHECKING:
+    from ctypes import Array, c_byte, c_longlong
+    from multiprocessing.context import ForkProcess
 
 __all__ = ["NotRepeated", "RunHung", "WorkerLost", "WorkerPool"]
 
@@ -92,7 +96,9 @@ class WorkerPool:
             return None
         return seeds[lowest], lost.get(lowest) or NotRepeated(seeds[lowest], bool(interrupted[lowest % self._workers]))
 
-    def _run_in_worker(self, number: int, counts: Any, failed: Any, interrupted: Any) -> None:
+    def _run_in_worker(
+        self, number: int, counts: Array[c_longlong], failed: Array[c_longlong], interrupted: Array[c_byte]
+    ) -> None:
         """What a worker does: every so-manieth seed, as long as none below has failed."""
         position = number
         while position < min(failed):
@@ -106,7 +112,9 @@ class WorkerPool:
             counts[number] += 1
             position += self._workers
 
-    def _wait(self, processes: list[Any], counts: Any, failed: Any) -> dict[int, BaseException]:
+    def _wait(
+        self, processes: list[ForkProcess], counts: Array[c_longlong], failed: Array[c_longlong]
+    ) -> dict[int, BaseException]:
         """Wait until all have ended; the positions at which one was lost or came to no end, and why."""
         lost: dict[int, BaseException] = {}
         waiting = dict(enumerate(processes))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import Any, Self, cast, overload
 
+from greenroom._core.scheduler.stepping import HandlerTask
 from greenroom._core.simulation.director import Director
 from greenroom._core.simulation.prng import SplitMix
 from greenroom._core.timing.virtualclock import VirtualClock
@@ -33,20 +34,9 @@ from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.config import SystemConfig
 from greenroom.testing.harness.recording import Recorder, SteppingSchedule, StubActor
 from greenroom.testing.harness.stubs import PendingAnswer, StandIn
-from greenroom.testing.harness.view import HarnessView
+from greenroom.testing.harness.view import A, HarnessView
 from greenroom.testing.simulating.runner import SimulationRunner
 from greenroom.testing.simulating.session import Session, require_span
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    from greenroom.actor.api.actor import Actor
-
-    A = TypeVar("A", bound=Actor, default=Any)
-else:
-    from typing import TypeVar
-
-    A = TypeVar("A")
 
 __all__ = ["ActorHarness"]
 
@@ -95,30 +85,30 @@ class ActorHarness(HarnessView[A]):
 
     @overload
     def __init__(
-        self: ActorHarness[Any], factory: None = ..., /, *, config: SystemConfig | None = ..., seed: int = ...
+        self: ActorHarness, factory: None = ..., /, *, config: SystemConfig | None = ..., seed: int = ...
     ) -> None: ...
     @overload
     def __init__(
         self,
         factory: Callable[..., A],
         /,
-        *args: Any,
+        *args: object,
         config: SystemConfig | None = ...,
         seed: int = ...,
         **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: ActorHarness[Any],
+        self: ActorHarness,
         factory: Any,
         /,
-        *args: Any,
+        *args: object,
         config: SystemConfig | None = ...,
         seed: int = ...,
         **options: Any,
     ) -> None: ...
     def __init__(
-        self, factory: Any = None, /, *args: Any, config: SystemConfig | None = None, seed: int = 0, **options: Any
+        self, factory: Any = None, /, *args: object, config: SystemConfig | None = None, seed: int = 0, **options: Any
     ) -> None:
         _require_settings(config, seed)
         if factory is None and (args or options):
@@ -174,7 +164,7 @@ class ActorHarness(HarnessView[A]):
         self._require_open()
         return StandIn(self.system.spawn(StubActor, name=name, mailbox=mailbox), self._recorder)
 
-    def start(self, factory: Any, /, *args: Any, **options: Any) -> ActorRef:
+    def start(self, factory: Any, /, *args: object, **options: Any) -> ActorRef:
         """Spawn the actor under test, with the arguments and options of `spawn`, and let it start: its ref.
 
         Raises what keeps it from starting; it is then still there, to be restarted or not as its supervision says.
@@ -200,21 +190,21 @@ class ActorHarness(HarnessView[A]):
 
     # -- making things happen
 
-    def tell(self, message: Any, *, sender: ActorRef | None = None, lane: Lane = Lane.DATA) -> None:
+    def tell(self, message: object, *, sender: ActorRef | None = None, lane: Lane = Lane.DATA) -> None:
         """Send it a message, and return when it is idle or suspended."""
         self.ref.tell(message, sender=sender, lane=lane)
         self.settle()
 
-    def ask(self, message: Any, *, lane: Lane = Lane.DATA) -> Any:
+    def ask(self, message: object, *, lane: Lane = Lane.DATA) -> Any:
         """Ask it something: the reply, or raise what its handler raised.
 
         An AssertionError if it cannot answer without the test doing something: then it is `begin_ask` that you need.
         """
         return self.begin_ask(message, lane=lane).result()
 
-    def begin_ask(self, message: Any, *, lane: Lane = Lane.DATA) -> PendingAnswer:
+    def begin_ask(self, message: object, *, lane: Lane = Lane.DATA) -> PendingAnswer:
         """Ask it something, and return when it is idle or suspended; the answer may be there by then, or not."""
-        question: Any = self.ref.ask(message, timeout=None, lane=lane)
+        question = cast("Question", self.ref.ask(message, timeout=None, lane=lane))
         self.settle()
         return PendingAnswer(message, question, self._see, self._what_it_does)
 
@@ -273,7 +263,7 @@ class ActorHarness(HarnessView[A]):
             raise BadArgument(f"{ref} is the actor under test: use `stop`, `kill` or `fail`")
         if cause is not None and not isinstance(cause, BaseException):
             raise BadArgument(f"an actor ends because of an exception, or of nothing, not of {cause!r}")
-        record: Any = cell.record
+        record = cell.record
         if isinstance(record, ActorRecord):
             if cause is not None:
                 record.ensure_extras().ending = ExitReason.of(cause)
@@ -344,7 +334,7 @@ class ActorHarness(HarnessView[A]):
         return "it has put its reply off, or the message aside"
 
 
-def _place_of(task: Any) -> str:
+def _place_of(task: HandlerTask) -> str:
     """Where a suspended handler waits: the innermost line that is known."""
     coroutine, frame = task.get_coro(), None
     while coroutine is not None:

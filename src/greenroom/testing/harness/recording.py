@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from greenroom._core.flags import HELD, ORDERS, RESUME
 from greenroom._core.mailbox.cell import Cell
@@ -33,8 +33,10 @@ from greenroom.testing.effects import Effect, Failed, Sent, Spawned, Stopped, Ti
 from greenroom.testing.harness.recordingcontext import RecordingContext
 
 if TYPE_CHECKING:
+    from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.messaging.deadletters import DeadLetter
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.lanes import Lane
 
 __all__ = ["Recorder", "SteppingSchedule", "StubActor"]
 
@@ -48,8 +50,8 @@ class StubActor(Actor):
         """Not even the end of the actor under test means anything to it."""
         self.ctx.trap_exit = True
 
-    def receive(self, message: Any) -> None:
-        """Any message, or the notice of an exit."""
+    def receive(self, message: object) -> None:
+        """Leave a question open for the test; ignore everything else."""
         receipt = self.ctx._receipt()
         if isinstance(receipt, Question) and not receipt.replied:
             self.ctx.defer_reply()
@@ -67,7 +69,7 @@ class Recorder:
         self.is_running = False
         self.is_over = False
         # The loop that all of this is about: an actor may have systems of its own.
-        self.loop: Any = None
+        self.loop: Loop | None = None
         self.expects_subject = False
         self.subject: Cell | None = None
         self._record: ActorRecord | None = None
@@ -119,7 +121,8 @@ class Recorder:
 
     def meets(self, cell: Cell) -> None:
         """A cell is made."""
-        if cell.loop is not self.loop:
+        loop: Loop = cell.loop
+        if loop is not self.loop:
             return
         if self.expects_subject:
             self.expects_subject = False
@@ -130,11 +133,11 @@ class Recorder:
             self.note(spawned)
         # As if it stood in the run queue already, so that nobody puts it there.
         cell.idle = False
-        cell.loop.inbound.call(None, partial(self._make_stub, cell, spawned))
+        loop.inbound.call(None, partial(self._make_stub, cell, spawned))
 
     def _make_stub(self, cell: Cell, spawned: Spawned | None) -> None:
         """The spawn is complete: have the new actor be nobody in particular."""
-        record: Any = cell.record
+        record = cell.record
         if isinstance(record, ActorRecord):
             if spawned is not None:
                 spawned.complete(record)
@@ -144,7 +147,7 @@ class Recorder:
         elif spawned in self.effects:  # there was no room for it
             self.effects.remove(spawned)
 
-    def holds(self, cell: Cell, message: object, sender: Any, lane: Any, by_timer: bool) -> bool:
+    def holds(self, cell: Cell, message: object, sender: object, lane: Lane, by_timer: bool) -> bool:
         """A message is sent: by the actor under test, or by that of another harness, which should know."""
         if self.is_running:
             if cell.loop is self.loop and (cell is not self.subject or self._sends_itself(cell)):
@@ -159,13 +162,13 @@ class Recorder:
         """Whether it is its own code that does: in a handler, or outside any tick; but not its timers and pipes."""
         if cell.loop.visits.hand is cell:
             return True
-        extras: Any = None if self._record is None else self._record.extras
+        extras = None if self._record is None else self._record.extras
         return not cell.loop.ticking and (extras is None or asyncio.current_task() not in extras.pipes)
 
-    def _note_sent(self, cell: Cell, message: object, sender: Any, lane: Any) -> None:
+    def _note_sent(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         question = sender if isinstance(sender, Question) else None
-        known: Any = sender.shown_sender() if isinstance(sender, Receipt) else sender
-        to: Any = cell.shown()
+        shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
+        to, known = cast("ActorRef", cell.shown()), cast("ActorRef | None", shown)
         sent = Sent(to, message, lane, known, question, self._settle)
         self.note(sent)
         if sent.is_ask:
@@ -208,7 +211,7 @@ class Recorder:
         if isinstance(last, Sent) and last.to == ref and last.message is message:
             self.effects.pop()
 
-    def actor_stopped(self, ref: Any, reason: object) -> None:
+    def actor_stopped(self, ref: ActorRef, reason: object) -> None:
         """Somebody has ended."""
         if ref._cell is not self.subject and ref.id not in self._told and ref.id not in self._told_by_test:
             self.note(Stopped(ref))
@@ -220,7 +223,7 @@ class Recorder:
 
     # -- the life of the actor under test
 
-    def adopt(self, record: Any) -> None:
+    def adopt(self, record: ActorRecord) -> None:
         """Write down what becomes of the actor under test, of which nothing has run yet."""
         record.__class__ = RecordingContext
         self._record = record
@@ -247,7 +250,7 @@ class Recorder:
 
     def _enters(self, state: State) -> None:
         """It is in another state: a moment to see who it is, how it has failed, or what was decided about that."""
-        record: Any = self._record
+        record = cast("ActorRecord", self._record)
         actor = actor_of(record)
         if isinstance(actor, Actor):
             self.actor = actor
@@ -300,7 +303,7 @@ _DECISIONS = {State.RUNNING: Directive.RESUME, State.RESTARTING: Directive.RESTA
 """What was decided about a failure, by the state that comes next; any other is an end."""
 
 
-def _take(cause: BaseException, causes: list[BaseException], entries: list[Any]) -> bool:
+def _take(cause: BaseException, causes: list[BaseException], entries: list[Failed] | list[BaseException]) -> bool:
     """Take the entry that has `cause` out, once, and that very one: an equal exception is another failure."""
     for place, one in enumerate(causes):
         if one is cause:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from greenroom.actor.api.context import Context
 from greenroom.actor.messaging.timers import KeyedTimers
@@ -19,7 +19,9 @@ from greenroom.testing.effects import (
 )
 
 if TYPE_CHECKING:
+    from greenroom._core.mailbox.cell import Cell
     from greenroom._core.timing.timers import Timer
+    from greenroom.actor.messaging.address import Address
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.signals import MonitorRef
 
@@ -111,9 +113,9 @@ class RecordingContext(Context):
 
     def note_timer(self, timer: Timer, key: Hashable, delay: float) -> None:
         """Write down a timer that has just been started."""
-        target: Any = timer.target
+        target: Cell | None = timer.target
         if target is not None:  # else the actor is ending, and the timer has ended before it began
-            self._effect_log().note(TimerStarted(timer, key, target.shown(), float(delay), self.now))
+            self._effect_log().note(TimerStarted(timer, key, cast("ActorRef", target.shown()), float(delay), self.now))
 
 
 class _RecordingTimers(KeyedTimers):
@@ -133,7 +135,7 @@ class _RecordingTimers(KeyedTimers):
         *,
         every: float | None = None,
         fixed_rate: bool = False,
-        target: Any = None,
+        target: Address | None = None,
     ) -> Timer:
         """As every context's timers do."""
         timer = super().start(key, delay, message, every=every, fixed_rate=fixed_rate, target=target)

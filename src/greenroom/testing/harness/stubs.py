@@ -36,7 +36,7 @@ class StandIn:
         """The same, with all there is to know: lanes, senders, and asks to be answered."""
         return self._recorder.sent_to(self.ref)
 
-    def reply(self, value: Any = None) -> None:
+    def reply(self, value: object = None) -> None:
         """Answer the first ask that is still open."""
         self._first_ask().reply(value)
 
@@ -64,7 +64,7 @@ class PendingAnswer:
 
     def __init__(
         self,
-        message: Any,
+        message: object,
         question: Question,
         see: Callable[[BaseException], None],
         what_it_does: Callable[[], str],
@@ -97,7 +97,7 @@ class PendingAnswer:
             raise
 
 
-def _result_of(question: Any) -> Any:
+def _result_of(question: Question) -> Any:
     """What a question that has ended came to."""
     try:
         next(question.__await__())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from greenroom.actor.api.context import Context
 from greenroom.actor.records.record import ActorRecord
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from greenroom.actor.api.actor import Actor
     from greenroom.actor.messaging.deadletters import DeadLetter
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.records.record import Extras, Tombstone
 
     A = TypeVar("A", bound=Actor, default=Any)
     E = TypeVar("E", bound=Effect)
@@ -58,11 +59,10 @@ class HarnessView(Generic[A]):
     @property
     def actor(self) -> A:
         """The instance itself; after its end, what it was last."""
-        found: Any = self._recorder.actor
+        found = self._recorder.actor
         if found is None:
             raise BadArgument(f"{self.ref} has no instance: it is made of functions, or was never made")
-        instance: A = found
-        return instance
+        return cast("A", found)
 
     @property
     def state(self) -> State:
@@ -72,7 +72,7 @@ class HarnessView(Generic[A]):
     @property
     def ended(self) -> ExitReason | None:
         """How it ended, if it has."""
-        record: Any = self.ref._cell.record
+        record: ActorRecord | Tombstone = self.ref._cell.record
         return None if isinstance(record, ActorRecord) else record.reason
 
     @property
@@ -88,19 +88,19 @@ class HarnessView(Generic[A]):
     @property
     def stashed(self) -> int:
         """How many messages it has put aside."""
-        stash = self._extra("stash")
-        return 0 if stash is None else len(stash)
+        extras = self._extras
+        return 0 if extras is None or extras.stash is None else len(extras.stash)
 
     @property
     def receive_timeout(self) -> float | None:
         """What it has given to `set_receive_timeout`."""
-        timer = self._extra("receive_timer")
-        return None if timer is None else float(timer.seconds)
+        extras = self._extras
+        return None if extras is None or extras.receive_timer is None else float(extras.receive_timer.seconds)
 
     @property
     def children(self) -> list[ActorRef]:
         """Its children that are alive, eldest first."""
-        record: Any = self.ref._cell.record
+        record = self.ref._cell.record
         return record.children if isinstance(record, Context) else []
 
     @property
@@ -111,19 +111,22 @@ class HarnessView(Generic[A]):
     @property
     def watched(self) -> list[ActorRef]:
         """Whom it watches."""
-        watching = self._extra("watching") or {}
-        return [cell.shown() for cell, watch in watching.items() if watch.notice is None]
+        extras = self._extras
+        watching = {} if extras is None else extras.watching
+        return [cast("ActorRef", cell.shown()) for cell, watch in watching.items() if watch.notice is None]
 
     @property
     def monitored(self) -> list[ActorRef]:
         """Whom it monitors, once for each monitor."""
-        monitors = self._extra("monitors")
+        extras = self._extras
+        monitors = None if extras is None else extras.monitors
         return [] if monitors is None else [mref.ref for mref, notice in monitors.own.items() if notice is None]
 
     @property
     def linked(self) -> list[ActorRef]:
         """Whom it is linked to."""
-        links = self._extra("links")
+        extras = self._extras
+        links = None if extras is None else extras.links
         return [] if links is None else [cell.shown() for cell, notice in links.peers.items() if notice is None]
 
     @property
@@ -177,7 +180,8 @@ class HarnessView(Generic[A]):
     def _effects(self, kind: type[E]) -> list[E]:
         return [effect for effect in self._recorder.effects if isinstance(effect, kind)]
 
-    def _extra(self, name: str) -> Any:
-        """One of the things that few actors have."""
-        record: Any = self.ref._cell.record
-        return getattr(record.extras, name) if isinstance(record, ActorRecord) and record.extras is not None else None
+    @property
+    def _extras(self) -> Extras | None:
+        """What the runtime keeps for the few actors that need it."""
+        record = self.ref._cell.record
+        return record.extras if isinstance(record, ActorRecord) else None

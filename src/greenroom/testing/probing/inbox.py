@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.messaging.question import Question
-from greenroom.actor.messaging.signals import Terminated
+from greenroom.actor.messaging.signals import Signal, Terminated
 from greenroom.testing.probing.matching import matches
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.reply import Reply
     from greenroom.exits import ExitReason
 
-__all__ = ["ProbeActor", "ProbeEndWaiter", "Envelope", "Inbox"]
+__all__ = ["Envelope", "Inbox", "ProbeActor", "ProbeEndWaiter"]
 
 
 class Envelope(NamedTuple):
@@ -40,7 +40,7 @@ class Inbox:
 
     def __init__(self) -> None:
         # What the reading side does not want to see.
-        self.ignored: tuple[Any, ...] = ()
+        self.ignored: tuple[object, ...] = ()
         self._lock = Lock()
         # Invariant: all of these are written under _lock; `arrivals` counts what was put in, and the end
         self.arrivals = 0
@@ -126,15 +126,15 @@ class ProbeActor(Actor):
     def __init__(self, inbox: Inbox) -> None:
         self.inbox = inbox
 
-    def receive(self, message: Any) -> None:
-        """Any message."""
+    def receive(self, message: object) -> None:
+        """Put a message into the inbox. If it was asked, leave the reply to the test."""
         asked = isinstance(self.ctx._receipt(), Question)
         self.inbox.put(Envelope(message, self.ctx.sender, self.ctx.defer_reply() if asked else None))
 
     def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> None:
         """It is there to be spared a `DeathPact`."""
 
-    def on_signal(self, signal: Any) -> None:
+    def on_signal(self, signal: Signal) -> None:
         """The end of one that is watched is read like a message."""
         if isinstance(signal, Terminated):
             self.inbox.put(Envelope(signal))

@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from types import UnionType
-from typing import Any, NewType, Union, get_args, get_origin
+from typing import NewType, Union, get_args, get_origin
 
 from greenroom.errors import BadArgument
 
@@ -22,7 +22,7 @@ _SHOWN = 300
 """Characters of a message that an error shows at most."""
 
 
-def matches(wanted: Any, message: Any) -> bool:
+def matches(wanted: object, message: object) -> bool:
     """Whether `message` is what is wanted: equal to a value, of a type, or such that a function is true of it."""
     if message is wanted:
         return True
@@ -43,7 +43,7 @@ def matches(wanted: Any, message: Any) -> bool:
     return bool(answer)
 
 
-def _require_clear(wanted: Any) -> None:
+def _require_clear(wanted: object) -> None:
     """Raise for what looks like a type, and would be called like a function, which is true of nearly anything."""
     if get_origin(wanted) is not None:
         raise BadArgument(
@@ -55,7 +55,7 @@ def _require_clear(wanted: Any) -> None:
         raise BadArgument(f"{_name_of(wanted)} is asked about messages: it must not be async")
 
 
-def match_all(wanted: tuple[Any, ...], messages: list[Any]) -> list[int] | None:
+def match_all(wanted: Sequence[object], messages: Sequence[object]) -> list[int] | None:
     """For each of `messages` the place in `wanted` that it takes, no place twice; None if there is no such way.
 
     >>> match_all((int, 5), [5, 7])
@@ -82,25 +82,25 @@ def _find_place(number: int, fits: list[list[int]], holders: dict[int, int], tri
     return False
 
 
-def in_words(wanted: Any) -> str:
+def in_words(wanted: object) -> str:
     """What is wanted, for an error."""
     if isinstance(wanted, type) or not callable(wanted) or get_origin(wanted) is not None:
         return shown(wanted)
     return f"what {_name_of(wanted)} is true of"
 
 
-def listed(wanted: Iterable[Any]) -> str:
+def listed(wanted: Iterable[object]) -> str:
     """All that is wanted, for an error."""
     return ", ".join(map(in_words, wanted))
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     code = getattr(function, "__code__", None)
     name = getattr(function, "__name__", None) or shown(function)
     return str(name) if code is None else f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
 
 
-def shown(message: Any) -> str:
+def shown(message: object) -> str:
     """A message, for an error: not too much of it, and something even if it cannot show itself.
 
     >>> shown("tea")

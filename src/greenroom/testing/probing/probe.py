@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from greenroom.actor.messaging.question import require_timeout
 from greenroom.actor.messaging.ref import ActorRef
@@ -25,6 +25,9 @@ from greenroom.testing.probing.settling import settle
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from greenroom.actor.api.context import Context
+    from greenroom.actor.records.record import Tombstone
+
 __all__ = ["TestProbe"]
 
 T = TypeVar("T")
@@ -32,7 +35,7 @@ M = TypeVar("M")
 
 _SETTLE_TIMEOUT = 30.0
 _ROUNDING = 0.001
-_ANYTHING: Any = object()
+_ANYTHING = object()
 
 
 class _WithinBlock:
@@ -89,7 +92,7 @@ class TestProbe:
         on_loop(self.ref._cell, self._await_end)
 
     def _await_end(self) -> None:
-        record: Any = self.ref._cell.record
+        record: ActorRecord | Tombstone = self.ref._cell.record
         if isinstance(record, ActorRecord):
             record.ensure_extras().waiters.append(ProbeEndWaiter(self._inbox))
         else:
@@ -120,14 +123,14 @@ class TestProbe:
     async def expect(self, wanted: Callable[[Any], bool], timeout: float | None = ...) -> Any: ...
     @overload
     async def expect(self, wanted: T, timeout: float | None = ...) -> T: ...
-    async def expect(self, wanted: Any, timeout: float | None = None) -> Any:
+    async def expect(self, wanted: object, timeout: float | None = None) -> Any:
         """The next message, which must be what is wanted."""
         message = await self._next(self._deadline(timeout), lambda: f"; it expected {in_words(wanted)}")
         if not matches(wanted, message):
             raise self._unexpected(in_words(wanted))
         return message
 
-    async def expect_any_of(self, *wanted: Any, timeout: float | None = None) -> Any:
+    async def expect_any_of(self, *wanted: object, timeout: float | None = None) -> Any:
         """The next message, which must be one of these."""
         _require_some(wanted, "expect_any_of()")
         message = await self._next(self._deadline(timeout), lambda: f"; it expected one of {listed(wanted)}")
@@ -135,11 +138,11 @@ class TestProbe:
             raise self._unexpected(f"one of {listed(wanted)}")
         return message
 
-    async def expect_all(self, *wanted: Any, timeout: float | None = None) -> list[Any]:
+    async def expect_all(self, *wanted: object, timeout: float | None = None) -> list[Any]:
         """The next messages, as many as are wanted, which must be these in any order; they are returned in this one."""
         _require_some(wanted, "expect_all()")
         deadline = self._deadline(timeout)
-        came: list[Any] = []
+        came: list[object] = []
         places: list[int] = []
 
         def missing() -> str:
@@ -169,7 +172,7 @@ class TestProbe:
     async def fish(self, wanted: Callable[[Any], bool], timeout: float | None = ...) -> Any: ...
     @overload
     async def fish(self, wanted: T, timeout: float | None = ...) -> T: ...
-    async def fish(self, wanted: Any, timeout: float | None = None) -> Any:
+    async def fish(self, wanted: object, timeout: float | None = None) -> Any:
         """The first message that is what is wanted; those before it are let go. `timeout` is for all of it."""
         until, said = self._deadline(timeout)
         let_go = 0
@@ -189,7 +192,9 @@ class TestProbe:
                 unread = len(self.messages)  # what is here already is looked at all the same, but no more than that
         raise AssertionError(f"{self.ref} got nothing of the kind {said}{fished()}")
 
-    async def expect_no(self, what: Any = _ANYTHING, /, *, unwanted: Any = _ANYTHING, within: float = 0.0) -> None:
+    async def expect_no(
+        self, what: object = _ANYTHING, /, *, unwanted: object = _ANYTHING, within: float = 0.0
+    ) -> None:
         """Nothing is unread, and nothing comes until the system has settled and `within` more seconds have passed.
 
         With `unwanted` (a value, type or function), or that as the first argument, this goes for such messages alone.
@@ -224,7 +229,7 @@ class TestProbe:
         require_timeout(seconds)
         return _WithinBlock(self, seconds)
 
-    def ignore(self, *unwanted: Any) -> None:
+    def ignore(self, *unwanted: object) -> None:
         """Let go unseen what is one of these, also of the unread; called again, it is for these instead, or none."""
         self._inbox.ignored = unwanted
 
@@ -256,7 +261,7 @@ class TestProbe:
             raise AssertionError(f"{self.ref} has read no message to reply to: `receive` or `expect` one first")
         return self._last
 
-    def _give(self, last: Envelope, give: Callable[[Any], None], value: object) -> None:
+    def _give(self, last: Envelope, give: Callable[[T], None], value: T) -> None:
         try:
             give(value)
         except AlreadyReplied:
@@ -267,11 +272,10 @@ class TestProbe:
         """Watch `ref`; its end comes as a `Terminated`."""
 
         def begin() -> None:
-            record: Any = self.ref._cell.record
+            record: ActorRecord | Tombstone = self.ref._cell.record
             if not isinstance(record, ActorRecord):
                 raise AssertionError(f"{self.ref} has ended ({record.reason}), and cannot watch {ref}")
-            context: Any = record
-            context.watch(ref)
+            cast("Context", record).watch(ref)
 
         self.system.call("watch()", begin)
         self._watched.append(ref)
@@ -309,7 +313,7 @@ class TestProbe:
                 raise AssertionError(f"{self.ref} got no message {said}{wanted()}{self._why_silent()}")
             in_time = await inbox.wait_for_arrival(until, arrivals)
 
-    async def _settle(self, unwanted: Any) -> None:
+    async def _settle(self, unwanted: object) -> None:
         """Let everything happen that is under way."""
         until, _ = self._deadline(_SETTLE_TIMEOUT)
         try:
@@ -320,7 +324,7 @@ class TestProbe:
 
     # -- saying what is wrong
 
-    def _refuse(self, unwanted: Any) -> None:
+    def _refuse(self, unwanted: object) -> None:
         for envelope in self._inbox.unread():
             if unwanted is _ANYTHING or matches(unwanted, envelope.message):
                 what = "no message" if unwanted is _ANYTHING else f"nothing like {in_words(unwanted)}"
@@ -356,6 +360,6 @@ def _require_hearing(system: ActorSystem, name: str | None) -> None:
         )
 
 
-def _require_some(wanted: tuple[Any, ...], what: str) -> None:
+def _require_some(wanted: tuple[object, ...], what: str) -> None:
     if not wanted:
         raise BadArgument(f"{what} takes what is expected, as in {what[:-2]}(Deposit, Withdraw)")

@@ -16,6 +16,9 @@ from greenroom.system.shutdown import Phase
 from greenroom.testing.probing.inbox import ProbeActor
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import FrameType
+
     from greenroom._core.mailbox.cell import Cell
     from greenroom.system.system import ActorSystem
 
@@ -63,18 +66,18 @@ def _waits_for_test(system: ActorSystem) -> bool:
     )
 
 
-def _open_questions(cell: Cell) -> list[Any]:
+def _open_questions(cell: Cell) -> list[Question]:
     """What the test has not answered yet, if this is a probe's actor."""
-    record: Any = cell.record
+    record = cell.record
     if isinstance(cell.subject, ProbeActor) and isinstance(record, ActorRecord) and record.extras is not None:
         return list(record.extras.deferred)
     return []
 
 
-def _waits_for_one_of(task: Any, wanted: set[Any], behind: dict[Any, Any]) -> bool:
+def _waits_for_one_of(task: object, wanted: set[Question], behind: Mapping[object, Question]) -> bool:
     """Whether what a handler awaits is one of the questions `wanted`, or can end only after one of these."""
-    seen: list[Any] = []
-    waiting = [task]
+    seen: list[object] = []
+    waiting: list[object] = [task]
     while waiting:
         one = waiting.pop()
         one = behind.get(one, one)
@@ -93,11 +96,11 @@ def _waits_for_one_of(task: Any, wanted: set[Any], behind: dict[Any, Any]) -> bo
     return False
 
 
-def _awaited_by(task: Any) -> list[Any]:
+def _awaited_by(task: Any) -> list[object]:
     """What a task waits for: a question or a future, and the tasks that one of asyncio's own functions waits for."""
     awaited = getattr(task, "_fut_waiter", None)
-    coroutine: Any = task.get_coro()
-    frame: Any = None
+    coroutine: object = task.get_coro()
+    frame: FrameType | None = None
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or frame
         coroutine = getattr(coroutine, "cr_await", None)

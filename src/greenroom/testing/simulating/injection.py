@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar, cast
 from zlib import crc32
 
 from greenroom._core.flags import ROOM
@@ -23,13 +23,18 @@ from greenroom._core.timing.timers import Alarm
 from greenroom.actor.messaging.signals import ReceiveTimeout
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import InjectedFault
-from greenroom.lanes import Overflow
+from greenroom.lanes import Lane, Overflow
 from greenroom.testing.faults import Crash, Delay, Fault, Fill, Shutdown, Slow, Stop, drawn_number, drawn_seconds
 from greenroom.testing.tracing.events import OUTSIDE
 
+if TYPE_CHECKING:
+    from greenroom._core.delivery.admission import Admission
+    from greenroom.actor.messaging.ref import ActorRef
+
 __all__ = ["Injector"]
 
-_NOTICE = object()
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 class Injector:
@@ -53,8 +58,8 @@ class Injector:
         )
         self._by_actor: dict[Cell, _ActorFaults] = {}
         # What is on its way, by sender, actor and lane, and in all to an actor.
-        self._pairs: dict[Any, _InFlight] = {}
-        self._on_the_way: dict[Any, _InFlight] = {}
+        self._pairs: dict[tuple[str, Cell, Lane], _InFlight] = {}
+        self._on_the_way: dict[Cell, _InFlight] = {}
 
     def _moment_of(self, fault: Stop | Shutdown) -> int:
         prng = _prng_of(fault)
@@ -80,7 +85,7 @@ class Injector:
                 result = self._take_time(cell, result, drawn_seconds(fault.by, prng))
         return result
 
-    def _take_time(self, cell: Cell, result: Any, seconds: float) -> object:
+    def _take_time(self, cell: Cell, result: object, seconds: float) -> object:
         self._note(cell, f"{cell.name()} takes {seconds:g} s")
         if isinstance(result, Coroutine):
             return _slowed(result, seconds)
@@ -89,7 +94,7 @@ class Injector:
         self._director.time_moved()
         return result
 
-    def holds(self, cell: Cell, message: object, sender: Any, lane: Any, by_timer: bool) -> bool:
+    def holds(self, cell: Cell, message: object, sender: object, lane: Lane, by_timer: bool) -> bool:
         """A message is sent; True when it is on its way for a while."""
         if cell.closed:
             return False
@@ -112,7 +117,7 @@ class Injector:
         line = self._on_the_way.get(cell)
         if line is None or isinstance(notice, ReceiveTimeout):  # which is about nothing having come
             return False
-        self._send(_DelayedDelivery(self, cell, notice, _NOTICE, None, line.last, None, promised=False))
+        self._send(_DelayedDelivery(self, cell, notice, None, None, line.last, None, promised=False))
         return True
 
     def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
@@ -127,7 +132,7 @@ class Injector:
         """Whether actors of this loop handle messages, sooner or later."""
         return True
 
-    def is_on_the_way(self, loop: Any) -> bool:
+    def is_on_the_way(self, loop: object) -> bool:
         """Whether messages are on their way on `loop`."""
         return any(cell.loop is loop for cell in self._on_the_way)
 
@@ -189,7 +194,7 @@ class Injector:
 
     # -- what happens on the way
 
-    def _delay(self, cell: Cell, message: object, sender: Any, lane: Any) -> bool:
+    def _delay(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         seconds = 0.0
         name = _sender_name(sender)
         for fault, prng in self._delays:
@@ -208,21 +213,16 @@ class Injector:
         return True
 
     def _send(self, arrival: _DelayedDelivery) -> None:
-        for lines, key in ((self._on_the_way, arrival.cell), (self._pairs, arrival.pair)):
-            if key is not None:
-                line = lines.setdefault(key, _InFlight())
-                line.count += 1
-                line.last = max(line.last, arrival.deadline)
+        self._on_the_way.setdefault(arrival.cell, _InFlight()).add(arrival.deadline)
+        if arrival.pair is not None:
+            self._pairs.setdefault(arrival.pair, _InFlight()).add(arrival.deadline)
         _start(arrival.cell, arrival)
 
     def arrived(self, arrival: _DelayedDelivery) -> None:
         """One that was on its way is no more."""
-        for lines, key in ((self._on_the_way, arrival.cell), (self._pairs, arrival.pair)):
-            line = lines.get(key)
-            if line is not None:
-                line.count -= 1
-                if line.count == 0:
-                    del lines[key]
+        _count_down(self._on_the_way, arrival.cell)
+        if arrival.pair is not None:
+            _count_down(self._pairs, arrival.pair)
 
 
 class _ActorFaults:
@@ -246,6 +246,20 @@ class _InFlight:
         self.count = 0
         self.last = 0.0
 
+    def add(self, arrival: float) -> None:
+        """One more is on its way, until then."""
+        self.count += 1
+        self.last = max(self.last, arrival)
+
+
+def _count_down(in_flight: dict[K, _InFlight], key: K) -> None:
+    """One has arrived; forget `key` when none is left."""
+    entry = in_flight.get(key)
+    if entry is not None:
+        entry.count -= 1
+        if entry.count == 0:
+            del in_flight[key]
+
 
 class _DelayedDelivery(Alarm):
     """A message or notice on its way."""
@@ -257,10 +271,10 @@ class _DelayedDelivery(Alarm):
         injector: Injector,
         cell: Cell,
         message: object,
-        sender: Any,
-        lane: Any,
+        sender: object,
+        lane: Lane | None,
         arrival: float,
-        pair: tuple[Any, ...] | None,
+        pair: tuple[str, Cell, Lane] | None,
         promised: bool,
     ) -> None:
         self.set_up_alarm(arrival)
@@ -272,11 +286,11 @@ class _DelayedDelivery(Alarm):
         self._lane = lane
         self._promised = promised
 
-    def ring(self, admission: Any) -> None:
+    def ring(self, admission: Admission) -> None:
         """It is there."""
         cell = self.cell
         self._injector.arrived(self)
-        if self._sender is _NOTICE:
+        if self._lane is None:  # a notice
             if not cell.closed:
                 cell.enqueue_notice(self._message)
                 cell.make_runnable()
@@ -306,7 +320,7 @@ class _RoomReturned(Alarm):
         self._cell = cell
         self._room = room
 
-    def ring(self, admission: Any) -> None:
+    def ring(self, admission: Admission) -> None:
         """Give the room back, and let those in who wait for it."""
         self._cell.reserved = max(0, self._cell.reserved - self._room)
         if self._cell.flags & ROOM:
@@ -333,25 +347,25 @@ def _fits(who: str | type, cell: Cell) -> bool:
     return who == "*" or fnmatchcase(ref.name, who) or fnmatchcase(ref.path, who)
 
 
-def _will_be(who: type, record: Any) -> bool:
+def _will_be(who: type, record: object) -> bool:
     """Whether an actor that has not started yet, or starts again, is one of `who`."""
     factory = record.spec.factory if isinstance(record, ActorRecord) else None
     return isinstance(factory, type) and issubclass(factory, who)
 
 
-def _sender_name(sender: Any) -> str:
+def _sender_name(sender: object) -> str:
     shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
     return OUTSIDE if shown is None else str(shown)
 
 
-def _fits_name(who: str | type, path: str, sender: Any) -> bool:
+def _fits_name(who: str | type, path: str, sender: object) -> bool:
     if isinstance(who, type):
-        shown: Any = sender.shown_sender() if isinstance(sender, Receipt) else sender
+        shown = cast("ActorRef | None", sender.shown_sender() if isinstance(sender, Receipt) else sender)
         return shown is not None and _fits(who, shown._cell)
     return who == "*" or fnmatchcase(path, who) or fnmatchcase(path.rpartition("/")[2], who)
 
 
-async def _slowed(handling: Coroutine[Any, Any, Any], seconds: float) -> Any:
+async def _slowed(handling: Coroutine[object, object, T], seconds: float) -> T:
     try:
         await asyncio.sleep(seconds)
     except BaseException:

@@ -28,10 +28,10 @@ import sys
 import threading
 import time
 from _thread import get_ident
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from time import monotonic, sleep  # by name: the module's own are replaced
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from greenroom._core.simulation.director import Director, directing
 from greenroom._core.simulation.prng import SplitMix
@@ -39,7 +39,18 @@ from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.actor.records.systems import systems
 from greenroom.errors import SimulationRefused, WaitsForItself, WrongThread
 
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+    from types import ModuleType
+
+    from greenroom._core.scheduler.loop import Loop
+
+    AllTasks = Callable[[asyncio.AbstractEventLoop | None], set[asyncio.Task[object]]]
+    Wait = Callable[[threading.Condition, float], bool]
+
 __all__ = ["Patches"]
+
+T = TypeVar("T")
 
 EPOCH = 946_684_800.0
 """What `time.time()` says when a simulation begins: the year 2000 does."""
@@ -69,7 +80,7 @@ _REFUSED = {
 _START = ("start_new_thread", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread")
 
 
-def _audit(event: str, args: tuple[Any, ...]) -> None:
+def _audit(event: str, args: tuple[object, ...]) -> None:
     if event in _REFUSED and get_ident() in directing:
         raise SimulationRefused(*_REFUSED[event])
 
@@ -129,12 +140,12 @@ class Patches:
         self._director = director
         self._prng = SplitMix(seed).fork()
         self._thread = get_ident()
-        self._originals: list[tuple[Any, str, Any]] = []
+        self._originals: list[tuple[object, str, object]] = []
         # The state of `random` outside, and inside as it was left.
-        self._random_state_outside: Any = None
-        self._random_state_inside: Any = None
+        self._random_state_outside: tuple[object, ...] | None = None
+        self._random_state_inside: tuple[object, ...] | None = None
         self._running: asyncio.AbstractEventLoop | None = None
-        self._loops_aside: list[Any] = []
+        self._loops_aside: list[Loop] = []
         self._collected = False
         self._is_in = False
 
@@ -235,23 +246,23 @@ class Patches:
         if processes is not None:
             self._replace_method(processes.BaseProcess, "start", _refuse_to_start_process)
 
-    def _replace(self, module: Any, name: str, replacement: Callable[..., Any]) -> None:
+    def _replace(self, module: ModuleType, name: str, replacement: Callable[..., object]) -> None:
         """Patch `module.name` for this thread; every other thread still gets the original."""
         original = getattr(module, name)
         own_thread = self._thread
 
-        def patched(*args: Any, **kwargs: Any) -> Any:
+        def patched(*args: object, **kwargs: object) -> object:
             return replacement(*args, **kwargs) if get_ident() == own_thread else original(*args, **kwargs)
 
         self._originals.append((module, name, original))
         setattr(module, name, patched)
 
-    def _replace_method(self, cls: Any, name: str, replacement: Callable[..., Any]) -> None:
+    def _replace_method(self, cls: type, name: str, replacement: Callable[..., object]) -> None:
         """Patch a method; `replacement` gets the original as its first argument."""
         original = getattr(cls, name)
         own_thread = self._thread
 
-        def patched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def patched(self: object, *args: object, **kwargs: object) -> object:
             if get_ident() == own_thread:
                 return replacement(original, self, *args, **kwargs)
             return original(self, *args, **kwargs)
@@ -273,49 +284,50 @@ class Patches:
     def _draw_bytes(self, count: int) -> bytes:
         return b"".join(self._prng.draw().to_bytes(8, "little") for _ in range(count // 8 + 1))[:count]
 
-    def _seed(self, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:
+    def _seed(
+        self, original: Callable[..., object], generator: random.Random, a: object = None, version: int = 2
+    ) -> None:
         original(generator, self._prng.draw() if a is None else a, version)
 
 
-def _is_held_up(loop: Any) -> bool:
+def _is_held_up(loop: Loop) -> bool:
     """Whether a loop is a real one, and has to wait for this thread. One in a tick has called us, and is spared."""
     return loop.director is None and loop.runq.thread == get_ident() and not loop.closed and not loop.ticking
 
 
-def _of_now(original: Callable[[float], Any], clock: VirtualClock, seconds: float | None = None) -> Any:
+def _of_now(original: Callable[[float], T], clock: VirtualClock, seconds: float | None = None) -> T:
     return original(EPOCH + clock.time if seconds is None else seconds)
 
 
-def _in_order(original: Any, loop: Any = None) -> set[asyncio.Task[Any]]:
+def _in_order(original: AllTasks, loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Task[object]]:
     """A set whose order depends on the tasks in it alone: that of theirs depends on what was there before."""
     return set(dict.fromkeys(sorted(original(loop), key=hash)))
 
 
-def _as_listed(original: Any, fs: Iterable[Any], **options: Any) -> Any:
+def _as_listed(original: Callable[..., object], fs: Iterable[Awaitable[object]], **options: object) -> object:
     """Tasks are made in the order in which they are listed: theirs is that of a set of coroutines."""
     if asyncio.isfuture(fs) or asyncio.iscoroutine(fs):
         return original(fs, **options)
     return original([asyncio.ensure_future(one) for one in dict.fromkeys(fs)], **options)
 
 
-def _refuse_signal(name: str, *args: Any) -> None:
+def _refuse_signal(name: str, *args: object) -> None:
     raise SimulationRefused(f"signal.{name}()", "signals are not simulated: call what the signal would call")
 
 
-def _refuse_to_start(original: Any, thread: threading.Thread) -> None:
+def _refuse_to_start(original: object, thread: threading.Thread) -> None:
     raise SimulationRefused(f"the thread {thread.name!r} is started", _NO_THREADS)
 
 
-def _refuse_to_begin(*args: Any, **kwargs: Any) -> None:
+def _refuse_to_begin(*args: object, **kwargs: object) -> None:
     raise SimulationRefused("a thread is started", _NO_THREADS)
 
 
-def _refuse_to_start_process(original: Any, process: Any) -> None:
+def _refuse_to_start_process(original: object, process: BaseProcess) -> None:
     raise SimulationRefused(f"the process {process.name!r} is started", _NO_CHILDREN)
 
 
-def _refuse_to_wait(original: Any, condition: threading.Condition, timeout: float | None = None) -> bool:
+def _refuse_to_wait(original: Wait, condition: threading.Condition, timeout: float | None = None) -> bool:
     if timeout is not None and timeout <= 0:  # only a look
-        looked: bool = original(condition, timeout)
-        return looked
+        return original(condition, timeout)
     raise SimulationRefused("waiting for another thread", "there is none: await a future, or an actor's answer")

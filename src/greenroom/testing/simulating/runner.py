@@ -11,14 +11,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from greenroom._core.scheduler.stepping import HandlerTask
 from greenroom._core.simulation.director import Director
 from greenroom.errors import SimulationEndless, SimulationStuck, add_note, in_words
 from greenroom.testing.simulating.patches import Patches
 from greenroom.testing.simulating.virtualeventloop import VirtualEventLoop
 
-__all__ = ["SimulationRunner"]
+__all__ = ["Main", "SimulationRunner"]
 
 T = TypeVar("T")
+Main = Callable[[], Coroutine[Any, Any, T]]
+"""An `async def` without arguments, as `asyncio.run` takes the result of."""
 
 _PROGRAM = "the program"
 _TO_WIND_UP = 100_000
@@ -56,7 +59,7 @@ class SimulationRunner:
         """When something is next due; inf if nothing is."""
         return self._loop.next_moment()
 
-    def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def run(self, main: Main[T]) -> T:
         """Run `main()` to its end. When that cannot come, say why; everything else is broken off too, then."""
         __tracebackhide__ = True
         try:
@@ -64,7 +67,7 @@ class SimulationRunner:
         finally:
             self._patches.__exit__()  # once more: Ctrl-C may have come at the very door
 
-    def _run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def _run(self, main: Main[T]) -> T:
         __tracebackhide__ = True
         with self._patches:
             task = self._loop.create_task(main(), name=_PROGRAM)
@@ -127,7 +130,7 @@ class SimulationRunner:
             if stubborn:
                 raise SimulationStuck(tuple(_abandon(task) for task in stubborn), _WILL_NOT_END)
 
-    def _wind_up(self) -> list[asyncio.Task[Any]]:
+    def _wind_up(self) -> list[asyncio.Task[object]]:
         """Cancel what is left and let it end: those tasks that do not."""
         loop = self._loop
         self.director.allow(_TO_WIND_UP)
@@ -158,28 +161,28 @@ class SimulationRunner:
         return None
 
 
-def _name_of(task: asyncio.Task[Any]) -> tuple[int, str]:
+def _name_of(task: asyncio.Task[object]) -> tuple[int, str]:
     name = task.get_name()  # Task-9 is before Task-10
     return len(name), name
 
 
-def _title_of(task: asyncio.Task[Any]) -> str:
+def _title_of(task: asyncio.Task[object]) -> str:
     name = task.get_name()  # numbers go on from one run to the next
     return "a task" if name.startswith("Task-") else name
 
 
-def _abandon(task: Any) -> str:
+def _abandon(task: asyncio.Task[object]) -> str:
     """Let a task be that does not end, for ever: who it was, and where it waits.
 
     Its coroutine must not even be freed, which would have it run once more: one that swallows every exception would
     then swallow that there is no loop, and turn round and round inside a finalizer.
     """
-    task._log_destroy_pending = False  # we say so ourselves
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # we say so ourselves
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.get_coro()))
     return _waiting(_title_of(task), task)
 
 
-def _waiting(who: str, task: Any) -> str:
+def _waiting(who: str, task: asyncio.Task[object] | HandlerTask) -> str:
     """Who waits, in which function, and the innermost line, but for those of asyncio."""
     coroutine = task.get_coro()
     name = getattr(coroutine, "__qualname__", type(coroutine).__name__)

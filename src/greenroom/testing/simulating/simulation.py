@@ -20,7 +20,7 @@ from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulating.injection import Injector
-from greenroom.testing.simulating.runner import SimulationRunner
+from greenroom.testing.simulating.runner import Main, SimulationRunner
 from greenroom.testing.simulating.session import Session
 from greenroom.testing.tracing.trace import Trace
 
@@ -120,7 +120,7 @@ class Simulation:
 
         return self.run_main(main)
 
-    def run_main(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def run_main(self, main: Main[T]) -> T:
         """Run `main()`, as `asyncio.run` would: a program that makes its own systems, each of which is simulated."""
         __tracebackhide__ = True
         with SimulationRunner(self._direct(), self.seed) as runner:
@@ -208,7 +208,7 @@ class NotAProgram(BadArgument):
     """What was to be simulated is no `async def program(system)`."""
 
 
-def require_program(program: Any) -> None:
+def require_program(program: object) -> None:
     """Raise unless `program(system)` can be called."""
     if not callable(program):
         raise NotAProgram(f"a simulation runs an `async def program(system)`, not {program!r}")
@@ -230,7 +230,7 @@ def require_faults(declared: object) -> tuple[Fault, ...]:
     raise ConfigError("faults", declared, "must be a list of faults, such as `faults.crash(...)`")
 
 
-def require_fatal(declared: Any) -> tuple[type[BaseException], ...]:
+def require_fatal(declared: object) -> tuple[type[BaseException], ...]:
     kinds: tuple[Any, ...] = declared if isinstance(declared, tuple) else (declared,)
     if all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
         return kinds
@@ -249,8 +249,7 @@ def _require_number(name: str, value: object, least: int) -> None:
 
 
 async def _called(program: Program[T], system: ActorSystem) -> T:
-    made: Any = program(system)
+    made = program(system)
     if not hasattr(made, "__await__"):
         raise NotAProgram(f"{program!r} must be `async def`, and returned {made!r}")
-    result: T = await made
-    return result
+    return await made

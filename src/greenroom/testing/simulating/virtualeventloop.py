@@ -11,13 +11,17 @@ import gc
 import heapq
 import weakref
 from _thread import get_ident
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextvars import Context
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from greenroom._core.simulation.director import Director
 from greenroom.errors import InternalError, SimulationEndless, SimulationRefused, SimulationStuck
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 __all__ = ["VirtualEventLoop"]
 
@@ -66,8 +70,8 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
     """An asyncio loop on a virtual clock. It never sleeps, and waits for nothing outside itself."""
 
     # What `BaseEventLoop` keeps, in every Python so far.
-    _ready: Any
-    _scheduled: list[Any]
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
     _timer_cancelled_count: int
 
     def __init__(self, director: Director) -> None:
@@ -102,8 +106,8 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         """As asyncio's, but the order of a set of them does not depend on where they lie."""
         return _Future(loop=self)
 
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
         """As `call_soon`: there are no other threads."""
         if get_ident() != self._thread:
@@ -151,7 +155,7 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         if len(scheduled) > 100 and self._timer_cancelled_count > len(scheduled) // 2:
             for handle in scheduled:
                 if handle.cancelled():
-                    handle._scheduled = False
+                    handle._scheduled = False  # type: ignore[attr-defined]
             scheduled[:] = [handle for handle in scheduled if not handle.cancelled()]
             heapq.heapify(scheduled)
             self._timer_cancelled_count = 0
@@ -196,11 +200,11 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
     def _process_events(self, event_list: object) -> None:
         pass
 
-    def remove_reader(self, fd: Any) -> bool:
+    def remove_reader(self, fd: FileDescriptorLike) -> bool:
         """None was ever added."""
         return False
 
-    def remove_writer(self, fd: Any) -> bool:
+    def remove_writer(self, fd: FileDescriptorLike) -> bool:
         """None was ever added."""
         return False
 
@@ -226,7 +230,14 @@ class _Future(asyncio.Future[Any]):
 class _Task(asyncio.Task[Any]):
     """A task that hashes by its number, and has a name that does not depend on what ran before."""
 
-    def __init__(self, coro: Any, *, loop: VirtualEventLoop, name: str | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        coro: Coroutine[object, object, object],
+        *,
+        loop: VirtualEventLoop,
+        name: str | None = None,
+        **options: Any,
+    ) -> None:
         self._number = number = loop.count()
         super().__init__(coro, loop=loop, name=f"Task-{number}" if name is None else name, **options)
 
@@ -242,15 +253,15 @@ class _AsyncGenerators:
     """Those that were begun and have not ended, in the order in which they were; as a `WeakSet` would keep them."""
 
     def __init__(self) -> None:
-        self._refs: dict[int, weakref.ref[Any]] = {}
+        self._refs: dict[int, weakref.ref[AsyncGenerator[object, object]]] = {}
 
-    def add(self, generator: Any) -> None:
+    def add(self, generator: AsyncGenerator[object, object]) -> None:
         """One was begun."""
         number = id(generator)
         self._refs.pop(number, None)  # of one that lay in the same place, whose rank is not this one's
         self._refs[number] = weakref.ref(generator)
 
-    def discard(self, generator: Any) -> None:
+    def discard(self, generator: AsyncGenerator[object, object]) -> None:
         """One has ended, or is about to."""
         self._refs.pop(id(generator), None)
 
@@ -261,13 +272,13 @@ class _AsyncGenerators:
     def __len__(self) -> int:
         return len(self._refs)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[AsyncGenerator[object, object]]:
         found = [ref() for ref in self._refs.values()]
         return iter([one for one in found if one is not None])
 
 
-def _refuse(name: str, remedy: str) -> Callable[..., Any]:
-    def refused(self: VirtualEventLoop, *args: Any, **kwargs: Any) -> Any:
+def _refuse(name: str, remedy: str) -> Callable[..., NoReturn]:
+    def refused(self: VirtualEventLoop, *args: object, **kwargs: object) -> NoReturn:
         raise SimulationRefused(f"{name}()", remedy)
 
     refused.__name__ = name

@@ -40,7 +40,7 @@ class Event(Frozen):
     what: Any
     other: str
 
-    def __init__(self, step: int, time: float, kind: str, actor: str, what: Any, other: str) -> None:
+    def __init__(self, step: int, time: float, kind: str, actor: str, what: object, other: str) -> None:
         self._set(step, time, kind, actor, what, other)
 
     def __str__(self) -> str:

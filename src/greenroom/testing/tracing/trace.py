@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from greenroom._core.mailbox.cell import Cell
 from greenroom._core.simulation.director import Director
 from greenroom._core.simulation.events import ENTRIES
 from greenroom._core.simulation.schedules import Schedule
@@ -84,7 +85,9 @@ class Trace:
         return self.events[-many:] if many > 0 else []
 
 
-def _event(names: dict[int, str], kind: int, step: int, time: float, cell: Any, what: Any, whom: Any) -> Event:
+def _event(
+    names: dict[int, str], kind: int, step: int, time: float, cell: Cell | None, what: object, whom: object
+) -> Event:
     name = KINDS[kind]
     other = "" if whom is None and name not in _WITH_OTHER else _name_of(names, whom)
     return Event(step, time, name, "" if cell is None else _name_of(names, cell), what, other)
