@@ -1,4 +1,4 @@
-"""`Simulations`: a program at one seed after the other, inside a test. It is what the `simulation` fixture gives."""
+"""`Simulations`: runs a program at several seeds inside a test. The `simulation` fixture returns one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Simulations:
-    """Runs a program at as many seeds as the command line says."""
+    """Runs a program at the seeds that the command line selects."""
 
     def __init__(self, seeds: Iterable[int], replay: str) -> None:
         self.seeds = tuple(seeds)
@@ -36,10 +36,10 @@ class Simulations:
         max_steps: int = 1_000_000,
         fatal: Fatal = AssertionError,
     ) -> T:
-        """Run `program(system)` at each seed, as `explore` does; what it returned at the last.
+        """Run `program(system)` at each seed, as `explore` does. Return its result at the last seed.
 
-        What it raises at one seed is raised here, and says at which, by what schedule, and what happened. What
-        Greenroom logs is kept from the root's handlers at all seeds but the last.
+        If it fails at a seed, raise its exception, with a note that has the seed, the schedule and the trace. The root
+        logger's handlers get Greenroom's logs of the last seed only.
         """
         __tracebackhide__ = True
         simulated = SimulatedProgram(

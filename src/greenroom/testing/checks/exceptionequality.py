@@ -1,4 +1,4 @@
-"""Whether an exception that came is like the one a test has made: exceptions know no equality of their own.
+"""Compares exceptions by type, arguments, attributes and text: by default, exceptions compare by identity.
 
 >>> difference_between(OSError(2, "no such file", "a.txt"), OSError(2, "no such file", "a.txt"))
 >>> difference_between(OSError(2, "no such file", "a.txt"), OSError(2, "no such file", "b.txt"))
@@ -13,10 +13,10 @@ __all__ = ["difference_between"]
 
 
 def difference_between(actual: BaseException | None, expected: BaseException | None) -> str | None:
-    """What tells an exception (or None) from the wanted one, in words; None if they are alike.
+    """Describe how an exception (or None) differs from the expected one; None if it does not.
 
-    Alike are those that are equal by an `__eq__` of their own, and those of one type, with equal arguments, attributes
-    and text. Where they were raised, what was noted on them and what caused them is of no account.
+    Two exceptions are equal if their own `__eq__` says so, or if they have the same type and equal arguments,
+    attributes and text. Tracebacks, notes and causes are not compared.
     """
     if type(actual) is not type(expected):
         return f"it is {_kind_of(actual)}, not {_kind_of(expected)}"
@@ -34,7 +34,7 @@ def _kind_of(exc: BaseException | None) -> str:
 
 
 def _attributes(exc: BaseException) -> dict[str, object]:
-    """What is in it besides its arguments. Names such as `__notes__` are Python's own."""
+    """The instance attributes, without Python's own, such as `__notes__`."""
     return {name: value for name, value in vars(exc).items() if not (name.startswith("__") and name.endswith("__"))}
 
 
@@ -50,12 +50,12 @@ def _other_attribute(actual: dict[str, object], expected: dict[str, object]) -> 
 
 
 def _other_text(actual: str, expected: str) -> str | None:
-    # Some built-in exceptions have more to say than their arguments: a file's name, say.
+    # The text of some built-in exceptions has more than their arguments: a file name, for example.
     return None if actual == expected else f"it says {actual}, not {expected}"
 
 
 def _equal(one: object, other: object) -> bool:
-    """Whether two values are equal or, for exceptions in them, alike: a group has others among its arguments."""
+    """Compare two values, and the exceptions inside lists and tuples: an exception group has some in its arguments."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple) and type(one) is type(other):
         return len(one) == len(other) and all(map(_equal, one, other))
     if isinstance(one, BaseException) and isinstance(other, BaseException):

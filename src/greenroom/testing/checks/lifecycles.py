@@ -1,4 +1,4 @@
-"""Checks of an actor's life: the states it went through, how it ended, and which of its hooks were called."""
+"""Checks of an actor's lifecycle: its states, its exit reason, and the hooks that were called."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ _End = ExitKind | ExitReason | type[BaseException] | BaseException
 
 
 def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[State, ...]:
-    """Fail unless the actor went through exactly these states so far; `...` stands for any in between. The states.
-
-    A state may be given by its name, as in `assert_states(ref, "created", ..., "terminated")`. Actors remember their
-    states in a system with `SystemConfig(history=True)`, and the one in an `ActorHarness` does so by itself.
+    """Fail unless the actor went through exactly these states so far. Return its states.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem, SystemConfig
@@ -52,6 +49,9 @@ def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[S
     ...         assert_states(worker, State.CREATED, State.STARTING, State.RUNNING)
     ...     assert_states(worker, ..., "running", "stopping", "stopped", "terminated")
     >>> asyncio.run(main())
+
+    A state is given as such or by its name. `...` stands for any number of states. Actors remember their states in a
+    system with `SystemConfig(history=True)`; the actor in an `ActorHarness` always does.
     """
     wanted = [one if isinstance(one, EllipsisType) else _state_of(one) for one in states]
     history = ref.history
@@ -84,11 +84,7 @@ async def assert_ended(
     *how: ExitKind | ExitReason | str | type[BaseException] | BaseException,
     timeout: float = 3.0,
 ) -> ExitReason:
-    """Wait for the actor's end, and fail unless it comes, and in this way. The reason for its end.
-
-    Each of `how` must hold: a kind of end (`ExitKind.FAIL`, or its name), a whole reason, the type of the exception
-    that ended it, or an exception like the one that did: of that type, with equal arguments, attributes and text.
-    `timeout` is in real seconds.
+    """Wait until the actor has ended, and fail unless it ended as expected. Return its exit reason.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem
@@ -101,6 +97,10 @@ async def assert_ended(
     ...         return await assert_ended(worker, ExitKind.KILLED)
     >>> print(asyncio.run(main()))
     killed
+
+    All of `how` must match. Each is a kind of exit (`ExitKind.FAIL`, or its name), a whole `ExitReason`, the type of
+    the exception that ended the actor, or an exception that equals it in type, arguments, attributes and text.
+    `timeout` is in real seconds.
     """
     require_timeout(timeout)
     wanted = [_kind_of(one) if isinstance(one, str) else one for one in how]
@@ -122,7 +122,7 @@ async def assert_ended(
 
 
 def _mark_expected(ref: ActorRef, cause: BaseException) -> None:
-    """The test expects `cause`: a simulation need not say in the end that an actor has let it out."""
+    """The test expects `cause`, so a simulation does not fail because of it."""
     director = ref._cell.loop.director
     if director is not None:
         director.heeded(cause)
@@ -143,7 +143,7 @@ def _end_in_words(how: _End) -> str:
 
 
 def _mismatch(reason: ExitReason, how: _End) -> str | None:
-    """None if the end was so; else what to add to the reason, if that does not tell the difference by itself."""
+    """None if the actor ended so; else what to add to the reason, if that alone does not show the difference."""
     if isinstance(how, ExitKind):
         return None if reason.kind is how else ""
     if isinstance(how, type):
@@ -158,7 +158,7 @@ def _mismatch(reason: ExitReason, how: _End) -> str | None:
 
 
 class HookCall(NamedTuple):
-    """One call of a hook: its name, whose it was, and what it was called with."""
+    """One call of a hook: its name, the actor, and the arguments."""
 
     name: str
     ref: ActorRef
@@ -179,9 +179,9 @@ _OTHER_HOOKS = ("snapshot", "restore")
 
 
 class _SkipInitSubclass:
-    """Stands before a class while another is derived from it, so that no `__init_subclass__` of its own is called.
+    """First base of a derived class, so that the user's own `__init_subclass__` is not called.
 
-    To that, the derived class would be one more actor of the program: to be given keywords, or put in a registry.
+    The user's method would treat the derived class as one more actor class: require keywords, or register it.
     """
 
     __slots__ = ()
@@ -191,7 +191,7 @@ class _SkipInitSubclass:
 
 
 class HookLog:
-    """Writes down which hooks of an actor are called, in their order, over all its restarts.
+    """Records which hooks of an actor are called, in order, across restarts.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem
@@ -209,8 +209,8 @@ class HookLog:
     >>> hooks.calls
     ['pre_start', 'post_start', 'pre_stop', 'post_stop']
 
-    A hook that the class does not define counts too: it is the default that was called. `on_signal`, which gets every
-    signal, is not written down; `snapshot` and `restore` are if the class has them.
+    Hooks that the class does not define are recorded too. `on_signal`, which gets every signal, is not recorded.
+    `snapshot` and `restore` are recorded if the class has them.
     """
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ class HookLog:
         self._made: dict[type[Actor], type[Actor]] = {}
 
     def of(self, actor_class: type[A]) -> type[A]:
-        """The same class to all appearances, for `spawn`, `props` or a `ChildSpec`, whose hooks are written down."""
+        """A subclass with the same name whose hook calls are recorded; give it to `spawn`, `props` or a `ChildSpec`."""
         given: object = actor_class
         if not isinstance(given, type) or not issubclass(given, Actor):
             raise NotAnActor(f"HookLog.of() takes an Actor class, not {given!r}: as in spawn(hooks.of(Worker), ...)")
@@ -229,7 +229,7 @@ class HookLog:
         return cast("type[A]", self._made[actor_class])
 
     def _derive(self, actor_class: type[A]) -> type[A]:
-        # What is wrong with the class itself is told of the class itself.
+        # Errors about the class name the class, not the derived one.
         blueprint = class_info_of(actor_class)
         own = set(blueprint.hooks) | (set(_OTHER_HOOKS) if blueprint.keeps_state else set())
         own.discard("on_signal")
@@ -238,8 +238,8 @@ class HookLog:
             return getattr(super(derived, actor), hook)(*arguments)  # a coroutine, if that hook is `async def`
 
         def note_default(actor: Actor, signal: Signal) -> object:
-            # A signal comes here after the hook of its own, if there is one: that has been written down by then.
-            # Defining those that are missing instead would not do: who has `on_terminated` is spared a DeathPact.
+            # A signal comes here after its own hook, which has recorded the call if the class defines it. We cannot
+            # define the missing hooks instead: an actor with `on_terminated` gets no DeathPact.
             hook = _HOOK_OF.get(type(signal))
             if hook is not None and hook not in own:
                 self._note(actor, hook, _arguments_of(signal))
@@ -261,7 +261,7 @@ class HookLog:
 
         try:
             derived = new_class(actor_class.__name__, (_SkipInitSubclass, actor_class), exec_body=fill)
-        except Exception as exc:  # of its metaclass
+        except Exception as exc:  # raised by its metaclass
             raise BadArgument(
                 f"the hooks of {actor_class.__qualname__} cannot be written down: a class like it cannot be made, "
                 f"for its {type(actor_class).__name__} raised {in_words(exc)}"
@@ -274,11 +274,11 @@ class HookLog:
 
     @property
     def calls(self) -> list[str]:
-        """The names of the hooks that were called; `records` has whose they were, and with what."""
+        """The names of the hooks that were called; `records` also has the actors and arguments."""
         return [call.name for call in self.records]
 
     def assert_called(self, *hooks: str | EllipsisType, actor: ActorRef | None = None) -> list[HookCall]:
-        """Fail unless exactly these were called so far (of one `actor`, if given); `...` stands for any in between."""
+        """Fail unless exactly these hooks were called (of `actor`, if given). `...` stands for any number of calls."""
         for hook in hooks:
             if not isinstance(hook, EllipsisType) and hook not in (*_HOOK_OF.values(), *_OTHER_HOOKS):
                 known = ", ".join((*_HOOK_OF.values(), *_OTHER_HOOKS))
@@ -291,7 +291,7 @@ class HookLog:
         return records
 
     def clear(self) -> None:
-        """Forget what was called until now."""
+        """Forget the calls so far."""
         self.records.clear()
 
 
@@ -302,12 +302,12 @@ def _arguments_of(signal: Signal) -> tuple[object, ...]:
 
 
 def _fits(wanted: Sequence[object], actual: Sequence[object]) -> bool:
-    """Whether `actual` is as `wanted`, in which `...` stands for any number of entries.
+    """Whether `actual` matches `wanted`, where `...` stands for any number of entries.
 
     >>> _fits([1, ..., 3], [1, 2, 2, 3]), _fits([1, ...], [1]), _fits([..., 2], [2, 3])
     (True, True, False)
     """
-    # The places in `actual` that what was looked at of `wanted` may reach up to.
+    # The lengths of prefixes of `actual` that the entries of `wanted` so far can match.
     reached = [0]
     for one in wanted:
         if isinstance(one, EllipsisType):

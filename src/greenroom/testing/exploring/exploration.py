@@ -1,4 +1,4 @@
-"""`explore`: the same program at many seeds, on all cores, until one fails."""
+"""`explore`: runs a program at many seeds, on all cores, until one fails."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["Failure", "Report", "describe", "explore"]
 _KEEP = 100_000
 _USUAL_STEPS = 1_000_000
 _SHOWN = 60
-"""Events that a report shows."""
+"""How many events a report shows."""
 
 
 class Failure:
     """A seed at which the program failed.
 
-    `Simulation(seed=failure.seed, ...)`, with the schedule and faults that were explored, fails with `error` again, and
-    `trace` is what happens. `shortest` is the simplest run found that fails in the same way.
+    `Simulation(seed=failure.seed, ...)`, with the schedule and faults that were explored, fails with `error` again.
+    `trace` is the trace of that run. `shortest` is the simplest run found that fails in the same way.
     """
 
     def __init__(self, seed: int, error: BaseException, trace: Trace, shortest: Shrunk | None) -> None:
@@ -61,7 +61,7 @@ class Failure:
 
 
 class Report(Frozen):
-    """What `explore` found: `failure` is None if every run ended well."""
+    """The result of `explore`. `failure` is None if every run passed."""
 
     __slots__ = ("runs", "seconds", "failure", "call")  # noqa: RUF023 - in the order of the arguments
 
@@ -80,7 +80,7 @@ class Report(Frozen):
         return f"{self.failure}\n\n{replay}\n({self.runs} runs, {self.seconds:.1f} s)"
 
     def raise_failure(self) -> None:
-        """Raise what the failing run raised, if one did."""
+        """Raise what the failing run raised, if a run failed."""
         if self.failure is not None:
             raise self.failure.error
 
@@ -101,13 +101,18 @@ def explore(
     patience: float = 60.0,
     output: TextIO | Literal["stderr"] | None = "stderr",
 ) -> Report:
-    """Run `program(system)` at `runs` seeds and stop at the first that fails; the report.
+    """Run `program(system)` at `runs` seeds, stop at the first failure, and return a report.
 
-    A run fails when the program raises, when an actor lets out an exception that is `fatal` and no asker is told, when
-    its ledger does not balance, or when `check` of what it returned raises or returns False. The failing run of the
-    lowest seed is then simplified and described, on `output` too (a file; None for nowhere). There it also says how far
-    it is. `workers` processes share the work, as many as there are cores unless given (0 for this process alone); one
-    that comes to no end for `patience` seconds is ended, and its seed has failed.
+    A run fails when
+
+    - the program raises,
+    - an actor raises an exception that is `fatal`, and nobody who asked it gets to know,
+    - the ledger does not balance, or
+    - `check(result)` raises or returns False.
+
+    The failing run with the lowest seed is then shrunk and described, also on `output` (a file, or None), which shows
+    the progress too. `workers` processes share the seeds: one per core by default, 0 for this process alone. A run that
+    takes longer than `patience` seconds is killed, and counts as failed.
     """
     _require("runs", runs, 1)
     _require("first_seed", first_seed, 0)
@@ -144,11 +149,11 @@ def describe(
     patience: float = 60.0,
     output: TextIO | None = None,
 ) -> Failure:
-    """Run a failing seed again, with everything written down, and simplify it."""
-    # As it would here; or it is not the program's: a test runner's timeout, say.
+    """Run a failing seed again with a full trace, and shrink it."""
+    # It would hang or exit here too; or the exception is not the program's: a test runner's timeout, for example.
     if isinstance(told, RunHung | WorkerLost) or not isinstance(told, Exception):
         return Failure(seed, told, Trace.empty(), None)
-    if isinstance(told, SimulationEndless):  # its beginning says as much, and sooner
+    if isinstance(told, SimulationEndless):  # its first steps show as much, and sooner
         simulation = simulated.simulation(seed, _KEEP, max_steps=min(simulated.max_steps, _KEEP))
         simulated.run_in(simulation)
         return Failure(seed, told, simulation.trace, None)
@@ -157,7 +162,7 @@ def describe(
         error = simulated.run_in(simulation)
     except KeyboardInterrupt as interrupt:
         if isinstance(told, NotRepeated) and told.by_interrupt:
-            return Failure(seed, interrupt, Trace.empty(), None)  # the program's own: workers know no other
+            return Failure(seed, interrupt, Trace.empty(), None)  # raised by the program: workers ignore Ctrl-C
         raise
     if error is None:
         return Failure(seed, told, simulation.trace, None)
@@ -168,7 +173,7 @@ def describe(
 
 
 def _call(simulated: SimulatedProgram) -> str:
-    """The arguments of a simulation that repeats the run, beside its seed."""
+    """The arguments, besides the seed, of a `Simulation` that repeats the run."""
     said = "" if simulated.schedule == "random" else f", schedule={simulated.schedule!r}"
     said += f", faults={list(simulated.faults)!r}" if simulated.faults else ""
     said += "" if simulated.config is None else ", config=config"

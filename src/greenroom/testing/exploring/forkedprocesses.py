@@ -1,7 +1,7 @@
-"""Processes forked off this one, that run programs which may hold their thread for ever, or end it all.
+"""Forked processes, for programs that may block for ever or exit.
 
-They are forked because a program may be any function. They end when this process has, however that happened, and Ctrl-C
-is for this one alone.
+Forking needs no pickling, so a program may be any function. The processes end when this process ends, however that
+happens. They ignore Ctrl-C, which this process handles.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ __all__ = ["ForkedProcesses", "can_fork"]
 
 
 def can_fork() -> bool:
-    """Whether there can be others. A daemon may have no children."""
+    """Whether this process can fork. Daemonic processes may not have children."""
     return hasattr(os, "fork") and not multiprocessing.current_process().daemon
 
 
 class ForkedProcesses:
-    """`size` processes, each of which does `work(number)`; they have ended when the `with` block has."""
+    """Forks `size` processes that each call `work(number)`, and ends them when the `with` block is left."""
 
     def __init__(self, work: Callable[[int], None], size: int) -> None:
         self._work = work
-        # Nothing is ever written: whoever reads it learns that this process is gone.
+        # Nothing is ever written to this pipe: a child reads EOF when this process is gone.
         self._read_end, self._write_end = self._open_fds = [*os.pipe()]
         self.processes: list[ForkProcess] = []
         try:
             with warnings.catch_warnings():
-                # The other threads of this process, a test runner's say, hold nothing that a fork needs.
+                # Python warns of forking with threads. Those of a test runner hold no lock that a child needs.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 for number in range(size):
                     process = self.context().Process(target=self._run, args=(number,), daemon=True)
@@ -52,12 +52,12 @@ class ForkedProcesses:
 
     @staticmethod
     def context() -> ForkContext:
-        """What makes the things that forks share."""
+        """The multiprocessing context for forked processes and what they share."""
         return multiprocessing.get_context("fork")
 
     @classmethod
     def pipe(cls) -> tuple[Connection, Connection]:
-        """Two ends, for a fork and for this process."""
+        """A two-way pipe, with one end for a child."""
         return cls.context().Pipe()
 
     def __enter__(self) -> list[ForkProcess]:
@@ -69,7 +69,7 @@ class ForkedProcesses:
         self.end()
 
     def end(self) -> None:
-        """End them all, whatever they are at."""
+        """Kill all processes and wait for them."""
         while self.processes:
             process = self.processes[-1]
             if process.is_alive():
@@ -81,7 +81,7 @@ class ForkedProcesses:
             os.close(self._open_fds.pop())
 
     def _run(self, number: int) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C ends us all
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and ends us
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
         os.close(self._write_end)
         threading.Thread(target=_exit_with_parent, args=(self._read_end,), daemon=True).start()
@@ -91,7 +91,7 @@ class ForkedProcesses:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Have Ctrl-C wait: in the middle of a fork, nobody would know of the new process, or hear of the interrupt."""
+    """Block Ctrl-C: in the middle of a fork, the new process could be lost, or the interrupt."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
@@ -100,6 +100,6 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _exit_with_parent(read_end: int) -> None:
-    """End this process when that which forked it has ended, even if a handler holds the main thread."""
+    """Exit when the parent process has ended, even if a handler blocks the main thread."""
     os.read(read_end, 1)
     os._exit(1)

@@ -1,6 +1,7 @@
-"""Does a simpler run fail as the first one did? Asked a thousand times, of runs that nobody has seen before.
+"""Runs a failing seed again with a simpler schedule, and tells whether it still fails in the same way.
 
-One of them may never end, or end the process: where there can be another process, it is tried there.
+Shrinking tries hundreds of such runs. Any of them may hang or end its process, so they run in a forked process where
+that is possible.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ Choices = dict[int, tuple[int, int, int]]
 
 _AS_LONG = 20
 _AT_LEAST = 2.0
-"""Seconds. A run that takes so many times as long as the failing one, and longer than this, comes to no end."""
+"""Seconds. A run hangs if it takes longer than this and `_AS_LONG` times as long as the failing run."""
 _LONGER = 4
 _A_FEW = 1000
 
 
 class Reproducer:
-    """Runs the failing seed with other choices and fewer faults."""
+    """Runs the failing seed with other choices and fewer faults, in this process."""
 
     def __init__(self, simulated: SimulatedProgram, seed: int, wanted: BaseException, patience: float) -> None:
         self._simulated = simulated
@@ -39,9 +40,9 @@ class Reproducer:
         simulated.run_in(simulation)
         self.choices: Choices = simulation.choices
         self.faults = simulation.drawn_faults
-        """Those of the failing run, each with its own seed."""
+        """The faults of the failing run, each with its own seed."""
         self._patience = min(patience, max(_AT_LEAST, _AS_LONG * (time.monotonic() - began)))
-        # One that takes many more steps than the failing run does not fail as that did.
+        # A run with many more steps than the failing one does not fail in the same way.
         self._max_steps = min(simulated.max_steps, _LONGER * simulation.trace.steps + _A_FEW)
 
     def __enter__(self) -> Self:
@@ -53,16 +54,16 @@ class Reproducer:
         self.close()
 
     def reproduces(self, choices: Choices, faults: tuple[Fault, ...], seconds: float) -> bool:
-        """Whether the seed fails in the same way with these `choices`, and `faults` of its own, in that time."""
+        """Whether the seed fails in the same way with these `choices` and these of its `faults`, within `seconds`."""
         simulation = self._simulated.simulation(self._seed, 0, choices, faults, self._max_steps)
         return is_same_failure(self._simulated.run_in(simulation), self._wanted)
 
     def close(self) -> None:
-        """Examine no more."""
+        """Release what is held."""
 
 
 class ForkedReproducer(Reproducer):
-    """Does it in another process, and in a new one if that is lost: a run that comes to no end does not fail alike."""
+    """Runs the seed in a forked process. A run that hangs or exits reproduces nothing; the next has a new process."""
 
     def __init__(self, simulated: SimulatedProgram, seed: int, wanted: BaseException, patience: float) -> None:
         super().__init__(simulated, seed, wanted, patience)
@@ -70,11 +71,11 @@ class ForkedReproducer(Reproducer):
         self._connection: Connection | None = None
 
     def reproduces(self, choices: Choices, faults: tuple[Fault, ...], seconds: float) -> bool:
-        """Whether the seed fails in the same way with these `choices`, and `faults` of its own, in that time."""
+        """Whether the seed fails in the same way with these `choices` and these of its `faults`, within `seconds`."""
         connection = self._connection or self._start_process()
         wanted = {id(fault) for fault in faults}
         try:
-            # The faults by their numbers: they may hold what cannot be sent.
+            # Faults are sent as indexes: a fault may hold what cannot be pickled.
             connection.send((choices, [number for number, fault in enumerate(self.faults) if id(fault) in wanted]))
             if connection.poll(min(self._patience, seconds)):
                 answer: bool = connection.recv()
@@ -99,7 +100,7 @@ class ForkedReproducer(Reproducer):
             ours.close()
             raise
         finally:
-            theirs.close()  # so that the end of the process is the end of the line
+            theirs.close()  # so that we read EOF when the process ends
         self._connection = ours
         return ours
 
@@ -108,6 +109,6 @@ class ForkedReproducer(Reproducer):
             choices, numbers = connection.recv()
             try:
                 answer = super().reproduces(choices, tuple(self.faults[number] for number in numbers), inf)
-            except BaseException:  # the program's own Ctrl-C, or its wish to exit
+            except BaseException:  # the program raised KeyboardInterrupt or SystemExit
                 answer = False
             connection.send(answer)

@@ -1,8 +1,8 @@
-"""Finds a simpler run that fails in the same way.
+"""Shrinks a failure: finds a simpler run that fails in the same way.
 
-A schedule is written down as what it does otherwise than first come first served. Most of that has nothing to do with
-the failure, so we leave parts out and look whether it fails all the same: the faults first, then the end of the
-schedule, then chunks of it from large to single steps, and last of all we make what is left smaller.
+A schedule is recorded as its deviations from first come, first served. Most deviations have nothing to do with the
+failure. So we leave some out and check whether the run still fails: first the faults, then the end of the schedule,
+then chunks of it, from large ones down to single steps. Last, we make the remaining choices smaller.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Shrunk(Frozen):
     trace: Trace
     runs: int
     actors: dict[int, str]
-    """Who was chosen, at the steps of the script."""
+    """The actor that was chosen at each step of the script."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ def shrink(
     max_runs: int = 1000,
     seconds: float = 20.0,
 ) -> Shrunk:
-    """A run of `simulated` that fails as `seed` does, with `error`, and is as simple as could be found in that time.
+    """Find the simplest run of `simulated` that fails like `seed` with `error`, within `max_runs` and `seconds`.
 
-    The runs are made in another process, where one that holds its thread can be ended, unless that is not wanted or
-    cannot be had. A terminal is shown how far it is.
+    The runs are made in a forked process, so that one that hangs can be killed, unless `apart` is False or this process
+    cannot fork. If `output` is a terminal, it shows the progress.
     """
     status = StatusLine(output)
     kind = ForkedReproducer if apart and can_fork() else Reproducer
@@ -96,7 +96,7 @@ def shrink(
 
 
 class _Shrinker:
-    """What is known so far of one failure."""
+    """Shrinks one failure; holds the simplest choices and faults found so far."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _Shrinker:
         self._faults = reproducer.faults
 
     def run(self) -> Shrunk:
-        """Simplify as long as it goes on and time is left."""
+        """Shrink until nothing more can be left out, or the runs or the time are used up."""
         if self._fails(self._choices, self._faults):
             self._drop_faults()
             self._cut_end()
@@ -128,7 +128,7 @@ class _Shrinker:
             self._make_smaller()
             self._drop_chunks()
             script: Choices = self._choices
-        else:  # its own schedule is all there is
+        else:  # it does not fail from its recorded choices: show its own schedule
             script = {}
         simulation = self._simulated.simulation(self._seed, _KEEP, self._choices, self._faults)
         simulation.write_choices()
@@ -151,7 +151,7 @@ class _Shrinker:
         return self._reproducer.reproduces(choices, faults, seconds)
 
     def _try(self, choices: Choices) -> bool:
-        """Go on with `choices` if they fail too."""
+        """Keep `choices` if the run still fails with them."""
         if not self._fails(choices, self._faults):
             return False
         self._choices = choices
@@ -164,7 +164,7 @@ class _Shrinker:
                 self._faults = fewer
 
     def _cut_end(self) -> None:
-        """The shortest beginning that fails, by halving: not sure to be the shortest, but quick."""
+        """Cut the schedule to a short prefix that fails, by bisection: quick, but not always the shortest."""
         if self._try({}):
             return
         steps = sorted(self._choices)
@@ -202,7 +202,7 @@ class _Shrinker:
 
 
 def _smaller(current: Callable[[], tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """What might do instead of a choice: without one of its parts, or with a position further to the front."""
+    """Simpler choices to try: without one part, or with a position nearer to the front."""
     for part in range(3):
         choice = current()
         if choice[part] and any(choice[:part] + choice[part + 1 :]):

@@ -1,4 +1,4 @@
-"""Quiet while many runs are made: what actors log would be said a thousand times."""
+"""Silences Greenroom's logs during many runs: every line would be printed a thousand times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _is_not_greenroom(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def silence_logs() -> Iterator[None]:
-    """Keep Greenroom's records from the handlers of the root; those of a program's own, inside, get them as ever."""
+    """Keep Greenroom's records from the handlers of the root logger. Handlers that a program adds still get them."""
     handlers = [*logging.getLogger().handlers]
     if logging.lastResort is not None:
         handlers.append(logging.lastResort)

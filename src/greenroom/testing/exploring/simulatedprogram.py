@@ -1,4 +1,4 @@
-"""One run of a program under test: did it fail, and if so, did it fail like that before?"""
+"""A program under test with its simulation settings: runs it at a seed, and compares failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from greenroom.testing.simulating.simulation import (
 __all__ = ["Check", "CheckFailed", "SimulatedProgram"]
 
 Check = Callable[[Any], object]
-"""Looks at what the program returned; a failure if it raises, or returns False."""
+"""Checks what the program returned. The run fails if the check raises or returns False."""
 
 
 class CheckFailed(AssertionError):
@@ -31,7 +31,7 @@ class CheckFailed(AssertionError):
 
 
 class SimulatedProgram:
-    """A program and everything but its seed: what is run again and again."""
+    """A program with its check and all simulation settings but the seed."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class SimulatedProgram:
         self.config = config
         self.max_steps = max_steps
         self.fatal = fatal
-        # What the program returned, when it last ended well.
+        # What the program returned in its last run that passed.
         self.result: Any = None
-        self.simulation(0, 0)  # so that a bad argument is an error here, and not a failure of every seed
+        self.simulation(0, 0)  # so that a bad argument raises here, instead of failing every seed
 
     def simulation(
         self,
@@ -66,7 +66,7 @@ class SimulatedProgram:
         faults: tuple[Fault, ...] | None = None,
         max_steps: int | None = None,
     ) -> Simulation:
-        """The simulation of one seed, with its own schedule, faults and steps or with others."""
+        """Make the simulation of one seed. Arguments that are not None replace the settings."""
         return Simulation(
             seed,
             schedule=self.schedule if schedule is None else schedule,
@@ -78,9 +78,9 @@ class SimulatedProgram:
         )
 
     def run_in(self, simulation: Simulation) -> BaseException | None:
-        """Run the program in `simulation`: what it or the check raised, or None if all is well.
+        """Run the program in `simulation`. Return what it or the check raised, or None if the run passed.
 
-        But Ctrl-C is let out, also if it hit an actor, whose system then failed for it.
+        Ctrl-C is raised, not returned, even if it interrupted an actor and so failed the system.
         """
         __tracebackhide__ = True
         try:
@@ -110,7 +110,7 @@ def _require_config(config: object) -> None:
 
 
 def is_same_failure(one: BaseException | None, other: BaseException | None) -> bool:
-    """Whether two runs failed in the same way: by the same kind of exception, raised at the same place."""
+    """Whether two runs failed in the same way: with the same type of exception, raised at the same line."""
     return one is not None and other is not None and _signature_of(one) == _signature_of(other)
 
 

@@ -1,7 +1,8 @@
-"""Many seeds on all cores.
+"""Runs many seeds on all cores.
 
-The seeds are dealt out in turn, and the number of the lowest that failed is shared, so every seed below it is tried and
-the one that is found does not depend on who was faster. Where there is no fork, this process does it all.
+Worker i of n takes the seeds at positions i, i + n, i + 2n and so on. The workers share the lowest position that failed
+and try every seed below it. So the seed that is found does not depend on which worker is faster. Where processes cannot
+be forked, this process runs all seeds.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _BAR_WIDTH = 24
 
 
 class WorkerLost(RuntimeError):
-    """A worker ended by itself in the middle of a run: a crash of the interpreter, or `os._exit`."""
+    """A worker process exited in the middle of a run: the interpreter crashed, or the program called `os._exit`."""
 
 
 class RunHung(TimeoutError):
-    """A run came to no end: a handler holds the thread."""
+    """A run did not end in time: a handler blocks the thread."""
 
 
 class NotRepeated(RuntimeError):
-    """A run failed in a worker, and not again. `by_interrupt` says that it raised KeyboardInterrupt there."""
+    """A run failed in a worker, but not when it was repeated. `by_interrupt`: it had raised KeyboardInterrupt."""
 
     def __init__(self, seed: int, by_interrupt: bool) -> None:
         super().__init__(
@@ -45,7 +46,7 @@ class NotRepeated(RuntimeError):
 
 
 class WorkerPool:
-    """Runs a program at each of `seeds`. `done` is how many have been run."""
+    """Runs a program at each of `seeds`. `done` counts the finished runs."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class WorkerPool:
         self.done = 0
 
     def run(self) -> tuple[int, BaseException] | None:
-        """The lowest seed that fails, and how; None if none does."""
+        """Run the seeds. Return the lowest seed that fails and its error, or None."""
         try:
             return self._run_in_workers() if self._workers and can_fork() else self._run_alone()
         finally:
@@ -81,8 +82,9 @@ class WorkerPool:
 
     def _run_in_workers(self) -> tuple[int, BaseException] | None:
         seeds = self._seeds
-        # How many each worker has run, and the position at which it failed. To each its own: a lock would be lost with
-        # one that is ended while it holds it. The last is ours, for those that were lost.
+        # Per worker: how many seeds it has run, and the position at which it failed. Each worker writes only its own
+        # slots, so no lock is needed; a worker that is killed would never release one. The last slot of `failed` is
+        # written by this process, for workers that hang or exit.
         counts = ForkedProcesses.context().RawArray("q", self._workers)
         failed = ForkedProcesses.context().RawArray("q", [len(seeds)] * (self._workers + 1))
         interrupted = ForkedProcesses.context().RawArray("b", self._workers)
@@ -99,12 +101,12 @@ class WorkerPool:
     def _run_in_worker(
         self, number: int, counts: Array[c_longlong], failed: Array[c_longlong], interrupted: Array[c_byte]
     ) -> None:
-        """What a worker does: every so-manieth seed, as long as none below has failed."""
+        """In a worker: run every n-th seed, as long as no lower seed has failed."""
         position = number
         while position < min(failed):
             try:
                 is_well = self._simulated.run_in(self._simulated.simulation(self._seeds[position], 0)) is None
-            except BaseException as exc:  # the program's own Ctrl-C, or its wish to exit
+            except BaseException as exc:  # the program raised KeyboardInterrupt or SystemExit
                 is_well = False
                 interrupted[number] = isinstance(exc, KeyboardInterrupt)
             if not is_well:
@@ -115,7 +117,7 @@ class WorkerPool:
     def _wait(
         self, processes: list[ForkProcess], counts: Array[c_longlong], failed: Array[c_longlong]
     ) -> dict[int, BaseException]:
-        """Wait until all have ended; the positions at which one was lost or came to no end, and why."""
+        """Wait for all workers. Return the positions at which one exited or hung, with the error for each."""
         lost: dict[int, BaseException] = {}
         waiting = dict(enumerate(processes))
         last = [(0, time.monotonic())] * len(processes)
@@ -130,7 +132,7 @@ class WorkerPool:
                         lost[at] = WorkerLost(f"the process ended in the middle of a run, with {worker.exitcode}")
                         failed[-1] = at
                 elif at > min(failed):
-                    # What it is at can change nothing any more, and may take long.
+                    # A lower seed has failed, so the result of this run does not matter.
                     del waiting[number]
                     worker.kill()
                 elif counts[number] != last[number][0]:

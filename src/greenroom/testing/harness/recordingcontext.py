@@ -39,7 +39,7 @@ class EffectLog(Protocol):
 
 
 class RecordingContext(Context):
-    """The context of the actor under test: writes down what is asked of it."""
+    """The context of the actor under test: records each call that has an effect."""
 
     __slots__ = ()
 
@@ -48,56 +48,56 @@ class RecordingContext(Context):
         return log
 
     def stop(self, child: ActorRef | None = None) -> None:
-        """As every context does."""
+        """As `Context` does, and record it."""
         super().stop(child)
         if child is not None:
             self._effect_log().tell_to_stop(child)
 
     def watch(self, ref: ActorRef, message: object = None) -> None:
-        """As every context does."""
+        """As `Context` does, and record it."""
         super().watch(ref, message)
         self._effect_log().note(Watched(ref, message))
 
     def unwatch(self, ref: ActorRef) -> None:
-        """As every context does."""
+        """As `Context` does, and record it."""
         was_watched = self.extras is not None and ref._cell in self.extras.watching
         super().unwatch(ref)
         if was_watched:
             self._effect_log().note(Unwatched(ref))
 
     def monitor(self, ref: ActorRef) -> MonitorRef:
-        """As every context does."""
+        """As `Context` does, and record it."""
         mref = super().monitor(ref)
         self._effect_log().note(Monitored(ref, mref))
         return mref
 
     def demonitor(self, mref: MonitorRef, flush: bool = True) -> bool:
-        """As every context does."""
+        """As `Context` does, and record it."""
         was_monitored = super().demonitor(mref, flush)
         if was_monitored:
             self._effect_log().note(Demonitored(mref.ref, mref))
         return was_monitored
 
     def link(self, ref: ActorRef) -> None:
-        """As every context does."""
+        """As `Context` does, and record it."""
         super().link(ref)
         self._effect_log().note(Linked(ref))
 
     def unlink(self, ref: ActorRef) -> None:
-        """As every context does."""
+        """As `Context` does, and record it."""
         was_linked = self.extras is not None and self.extras.links is not None and ref._cell in self.extras.links.peers
         super().unlink(ref)
         if was_linked:
             self._effect_log().note(Unlinked(ref))
 
     def send_after(self, delay: float, target: ActorRef, message: object) -> Timer:
-        """As every context does."""
+        """As `Context` does, and record it."""
         timer = super().send_after(delay, target, message)
         self.note_timer(timer, None, delay)
         return timer
 
     def send_every(self, interval: float, target: ActorRef, message: object, *, fixed_rate: bool = False) -> Timer:
-        """As every context does."""
+        """As `Context` does, and record it."""
         timer = super().send_every(interval, target, message, fixed_rate=fixed_rate)
         self.note_timer(timer, None, interval)
         return timer
@@ -112,14 +112,14 @@ class RecordingContext(Context):
         return keyed
 
     def note_timer(self, timer: Timer, key: Hashable, delay: float) -> None:
-        """Write down a timer that has just been started."""
+        """Record a timer that has just been started."""
         target: Cell | None = timer.target
-        if target is not None:  # else the actor is ending, and the timer has ended before it began
+        if target is not None:  # else the actor is ending, and the timer never started
             self._effect_log().note(TimerStarted(timer, key, cast("ActorRef", target.shown()), float(delay), self.now))
 
 
 class _RecordingTimers(KeyedTimers):
-    """Timers by key, which are written down too."""
+    """Timers by key, which are recorded."""
 
     __slots__ = ("_context",)
 
@@ -137,7 +137,7 @@ class _RecordingTimers(KeyedTimers):
         fixed_rate: bool = False,
         target: Address | None = None,
     ) -> Timer:
-        """As every context's timers do."""
+        """As `KeyedTimers` does, and record it."""
         timer = super().start(key, delay, message, every=every, fixed_rate=fixed_rate, target=target)
         self._context.note_timer(timer, key, delay)
         return timer

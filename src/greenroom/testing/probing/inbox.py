@@ -1,8 +1,8 @@
-"""What a probe's actor has heard and its test has not read yet.
+"""The inbox of a probe: messages that its actor received and the test has not read yet.
 
-The test may run on another thread than the system, so one lock guards what both sides touch. Several coroutines may
-wait at once: all are woken, and those that find nothing left wait on. So nobody sleeps through a message that another
-one, cancelled meanwhile, was woken for.
+The test may run on another thread than the system, so a lock guards the shared fields. Several coroutines may wait at
+once. A message wakes all of them, and those that find nothing wait again. So no message is lost when a coroutine is
+cancelled after it was woken.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Envelope", "Inbox", "ProbeActor", "ProbeEndWaiter"]
 
 
 class Envelope(NamedTuple):
-    """One message, who sent it, and the reply it is owed if it was asked."""
+    """A message with its sender and, if it was asked, the reply to send."""
 
     message: Any
     sender: ActorRef | None = None
@@ -36,22 +36,22 @@ class Envelope(NamedTuple):
 
 
 class Inbox:
-    """One side puts in what it hears, the other takes it out, or waits for it."""
+    """The probe's actor puts messages in; the test takes them out, or waits for them."""
 
     def __init__(self) -> None:
-        # What the reading side does not want to see.
+        # Values, types or functions: messages that match are dropped unread.
         self.ignored: tuple[object, ...] = ()
         self._lock = Lock()
-        # Invariant: all of these are written under _lock; `arrivals` counts what was put in, and the end
+        # Invariant: all of these are written under _lock; `arrivals` counts the messages, and the actor's end
         self.arrivals = 0
         self.ended: ExitReason | None = None
         self._envelopes: deque[Envelope] = deque()
         self._waiters: list[_Waiter] = []
 
-    # -- the side that hears
+    # -- for the probe's actor
 
     def put(self, envelope: Envelope) -> None:
-        """Something was heard. From any thread."""
+        """Add a message. From any thread."""
         with self._lock:
             self._envelopes.append(envelope)
             waiters = self._note_arrival()
@@ -59,7 +59,7 @@ class Inbox:
             waiter.wake()
 
     def end(self, reason: ExitReason) -> None:
-        """Nothing will be heard any more. From any thread."""
+        """The actor has ended: no more messages will come. From any thread."""
         with self._lock:
             self.ended = reason
             waiters = self._note_arrival()
@@ -71,15 +71,15 @@ class Inbox:
         waiters, self._waiters = self._waiters, []
         return waiters
 
-    # -- the side that reads
+    # -- for the test
 
     def unread(self) -> list[Envelope]:
-        """What can be taken, oldest first."""
+        """The unread messages, oldest first, without the ignored ones."""
         with self._lock:
             envelopes = list(self._envelopes)
         if not self.ignored:
             return envelopes
-        # Without the lock, for functions of the test are called.
+        # Not under the lock: this calls functions of the test.
         kept = [one for one in envelopes if not any(matches(unwanted, one.message) for unwanted in self.ignored)]
         known = {id(one) for one in envelopes}
         wanted = {id(one) for one in kept}
@@ -88,21 +88,21 @@ class Inbox:
         return kept
 
     def take(self) -> Envelope | None:
-        """The oldest that is unread, if there is any."""
+        """Take out the oldest unread message, if there is one."""
         unread = self.unread()
         if not unread:
             return None
         with self._lock:
-            # By identity: what came while we looked has not been sifted yet.
+            # By identity: messages that came meanwhile have not been filtered yet.
             place = next(place for place, envelope in enumerate(self._envelopes) if envelope is unread[0])
             del self._envelopes[place]
         return unread[0]
 
     async def wait_for_arrival(self, until: float, arrivals: int) -> bool:
-        """Wait until there are more than so many `arrivals`; False when time is up, even if there are by then.
+        """Wait until there have been more than `arrivals`. False when the time is up, even if there have been more.
 
-        `until` is a time of the running asyncio loop. Who reads on as long as this is True comes to an end, however
-        much comes that he does not want.
+        `until` is a time of the running asyncio loop. So a caller that waits as long as this is True stops in time,
+        however many unwanted messages come.
         """
         waiter = _Waiter()
         with self._lock:
@@ -119,7 +119,7 @@ class Inbox:
 
 
 class ProbeActor(Actor):
-    """The actor of a probe: hands everything on to its inbox. What it is asked stays open, for the test to answer."""
+    """The actor of a probe: puts every message into the inbox. The test answers what was asked."""
 
     __greenroom_stays_on_loop__ = True
 
@@ -132,19 +132,19 @@ class ProbeActor(Actor):
         self.inbox.put(Envelope(message, self.ctx.sender, self.ctx.defer_reply() if asked else None))
 
     def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> None:
-        """It is there to be spared a `DeathPact`."""
+        """Defined so that the end of a watched actor raises no `DeathPact`."""
 
     def on_signal(self, signal: Signal) -> None:
-        """The end of one that is watched is read like a message."""
+        """Put the end of a watched actor into the inbox, like a message."""
         if isinstance(signal, Terminated):
             self.inbox.put(Envelope(signal))
 
 
-ProbeActor.__name__ = "TestProbe"  # what a probe without a name is called after
+ProbeActor.__name__ = "TestProbe"  # the name that probes get by default
 
 
 class ProbeEndWaiter:
-    """Stands among those who wait for an ear's end. A hook would not do: none runs when an end is forced."""
+    """Tells the inbox when the probe's actor has ended. A hook could not: none runs when an end is forced."""
 
     for_start = False
 
@@ -152,12 +152,12 @@ class ProbeEndWaiter:
         self._inbox = inbox
 
     def ended(self, _: object, reason: ExitReason) -> None:
-        """The ear has ended."""
+        """The probe's actor has ended."""
         self._inbox.end(reason)
 
 
 class _Waiter:
-    """One coroutine that waits."""
+    """One waiting coroutine."""
 
     def __init__(self) -> None:
         self._aio = asyncio.get_running_loop()
@@ -165,15 +165,15 @@ class _Waiter:
         self._future: asyncio.Future[None] = self._aio.create_future()
 
     def wake(self) -> None:
-        """Something has come. From any thread."""
+        """Wake the coroutine. From any thread."""
         if get_ident() == self._thread:
             self._finish()
         else:
-            with suppress(RuntimeError):  # that loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 self._aio.call_soon_threadsafe(self._finish)
 
     async def is_woken(self, until: float) -> bool:
-        """Wait to be woken: whether that was in time."""
+        """Wait to be woken. Return whether that was in time."""
         handle = self._aio.call_at(until, self._finish)
         try:
             await self._future

@@ -39,7 +39,7 @@ _ANYTHING = object()
 
 
 class _WithinBlock:
-    """What `within` returns. It belongs to the task that enters it, and to those that one starts inside."""
+    """What `within` returns: a time limit for the task that enters it, and for tasks started inside."""
 
     def __init__(self, probe: TestProbe, seconds: float) -> None:
         self.probe = probe
@@ -60,7 +60,7 @@ _within_blocks: ContextVar[tuple[_WithinBlock, ...]] = ContextVar("greenroom.tes
 
 
 class TestProbe:
-    """Stands in for an actor: `probe.ref` takes messages, and the test says what it expects of them.
+    """An actor whose messages a test reads: `probe.ref` receives them, and the test says what it expects.
 
     >>> import asyncio
     >>> from greenroom import ActorSystem
@@ -72,13 +72,13 @@ class TestProbe:
     >>> asyncio.run(main())
     'hello'
 
-    What is wanted is a value, which the message must equal; or a type, of which it must be; or a function, which must
-    be true of it. Waiting is in real seconds (`timeout`, 3 unless you say), and only as long as nothing comes: a test
-    that passes hardly waits at all. A probe that has ended is not waited for. Whoever asks the probe gets an answer
-    when the test calls `reply`.
+    A test expects a value, which the message must equal; a type, which it must have; or a function, which must return
+    true for it. `timeout` is in real seconds (3 by default). A probe waits only until a message comes, so a test that
+    passes hardly waits at all. A probe that has ended is not waited for. Who asks the probe gets an answer when the
+    test calls `reply`.
     """
 
-    __test__ = False  # what pytest should not collect
+    __test__ = False  # so that pytest does not collect it
 
     def __init__(self, system: ActorSystem, *, name: str | None = None, timeout: float = 3.0) -> None:
         require_timeout(timeout)
@@ -105,16 +105,16 @@ class TestProbe:
 
     @property
     def messages(self) -> list[Any]:
-        """What came and was not expected yet."""
+        """The messages that came and were not read yet."""
         return [envelope.message for envelope in self._inbox.unread()]
 
     @property
     def last_sender(self) -> ActorRef | None:
-        """Who sent the message that was read last, if an actor did."""
+        """The actor that sent the message read last, if an actor did."""
         return None if self._last is None else self._last.sender
 
     async def receive(self, timeout: float | None = None) -> Any:
-        """The next message; an AssertionError if none comes."""
+        """Return the next message. Raise AssertionError if none comes."""
         return await self._next(self._deadline(timeout), lambda: "")
 
     @overload
@@ -124,14 +124,14 @@ class TestProbe:
     @overload
     async def expect(self, wanted: T, timeout: float | None = ...) -> T: ...
     async def expect(self, wanted: object, timeout: float | None = None) -> Any:
-        """The next message, which must be what is wanted."""
+        """Return the next message, which must match `wanted`."""
         message = await self._next(self._deadline(timeout), lambda: f"; it expected {in_words(wanted)}")
         if not matches(wanted, message):
             raise self._unexpected(in_words(wanted))
         return message
 
     async def expect_any_of(self, *wanted: object, timeout: float | None = None) -> Any:
-        """The next message, which must be one of these."""
+        """Return the next message, which must match one of `wanted`."""
         _require_some(wanted, "expect_any_of()")
         message = await self._next(self._deadline(timeout), lambda: f"; it expected one of {listed(wanted)}")
         if not any(matches(one, message) for one in wanted):
@@ -139,7 +139,7 @@ class TestProbe:
         return message
 
     async def expect_all(self, *wanted: object, timeout: float | None = None) -> list[Any]:
-        """The next messages, as many as are wanted, which must be these in any order; they are returned in this one."""
+        """Return the next messages, which must match `wanted` in any order. The result is in the order of `wanted`."""
         _require_some(wanted, "expect_all()")
         deadline = self._deadline(timeout)
         came: list[object] = []
@@ -157,7 +157,7 @@ class TestProbe:
         return [came[places.index(place)] for place in range(len(wanted))]
 
     async def expect_terminated(self, ref: ActorRef, timeout: float | None = None) -> Terminated:
-        """The next message is the notice that `ref`, which the probe watches, has ended."""
+        """Return the next message, which must be the notice that `ref` has ended. The probe must watch it."""
         unwatched = "" if ref in self._watched else ", which it does not watch: `await probe.watch(ref)` first"
         notice = await self._next(self._deadline(timeout), lambda: f"; it expected the end of {ref}{unwatched}")
         if not isinstance(notice, Terminated):
@@ -173,7 +173,7 @@ class TestProbe:
     @overload
     async def fish(self, wanted: T, timeout: float | None = ...) -> T: ...
     async def fish(self, wanted: object, timeout: float | None = None) -> Any:
-        """The first message that is what is wanted; those before it are let go. `timeout` is for all of it."""
+        """Return the first message that matches `wanted`, and drop those before it. `timeout` is for all of it."""
         until, said = self._deadline(timeout)
         let_go = 0
 
@@ -189,17 +189,17 @@ class TestProbe:
             if unread is not None:
                 unread -= 1
             elif asyncio.get_running_loop().time() >= until:
-                unread = len(self.messages)  # what is here already is looked at all the same, but no more than that
+                unread = len(self.messages)  # messages that are here already are still checked, but no later ones
         raise AssertionError(f"{self.ref} got nothing of the kind {said}{fished()}")
 
     async def expect_no(
         self, what: object = _ANYTHING, /, *, unwanted: object = _ANYTHING, within: float = 0.0
     ) -> None:
-        """Nothing is unread, and nothing comes until the system has settled and `within` more seconds have passed.
+        """Fail if a message is unread, or comes before the system has settled and `within` more seconds have passed.
 
-        With `unwanted` (a value, type or function), or that as the first argument, this goes for such messages alone.
-        Whatever it finds stays unread. Actors that wait for the answer of a probe do not keep the system from settling
-        here; nor does what `ctx.pipe_to_self` waits for, of which nothing has been sent yet.
+        With `unwanted` (a value, type or function; also as the first argument), only matching messages count. Messages
+        stay unread. Actors that wait for a probe's answer count as settled here. What `ctx.pipe_to_self` waits for has
+        not been sent yet, and is not waited for.
         """
         if isinstance(what, int | float) and not isinstance(what, bool):
             raise BadArgument(f"expect_no({what}): say `within={what}` for seconds, `unwanted={what}` for a message")
@@ -221,26 +221,26 @@ class TestProbe:
         self._refuse(unwanted)
 
     def within(self, seconds: float) -> _WithinBlock:
-        """`async with probe.within(0.5):` all waits for this probe inside have that much time together.
+        """`async with probe.within(0.5):` limits all waits for this probe inside to 0.5 seconds together.
 
-        A `timeout` inside, or another `within`, can make it less, never more. It bounds waiting and measures nothing:
-        a message that is there already is taken however late it is.
+        A `timeout` inside, or another `within`, can shorten the limit, never extend it. It limits waiting only: a
+        message that is there already is taken even after the limit.
         """
         require_timeout(seconds)
         return _WithinBlock(self, seconds)
 
     def ignore(self, *unwanted: object) -> None:
-        """Let go unseen what is one of these, also of the unread; called again, it is for these instead, or none."""
+        """Drop messages that match one of these, unread ones too. A later call replaces these patterns."""
         self._inbox.ignored = unwanted
 
     # -- acting
 
     def send(self, ref: ActorRef[M, Any], message: M, *, lane: Lane = Lane.DATA) -> None:
-        """Tell `ref` a message that the probe is the sender of, so that it gets the reply."""
+        """Tell `ref` a message with the probe as its sender, so that the probe gets the reply."""
         ref.tell(message, lane=lane, sender=self.ref)
 
     def reply(self, value: object) -> None:
-        """Answer the message that was read last: an ask once, a tell by telling its sender."""
+        """Answer the message read last. An ask can be answered once; for a tell, its sender is told `value`."""
         last = self._require_last()
         if last.reply is not None:
             self._give(last, last.reply.send, value)
@@ -250,7 +250,7 @@ class TestProbe:
             raise AssertionError(f"{self.ref} has nobody to reply to: {shown(last.message)} was told from outside")
 
     def fail_reply(self, cause: BaseException) -> None:
-        """Let whoever asked what was read last get `cause`."""
+        """Fail the ask that was read last with `cause`."""
         last = self._require_last()
         if last.reply is None:
             raise AssertionError(f"{self.ref} cannot fail the reply to {shown(last.message)}: it was told, not asked")
@@ -269,7 +269,7 @@ class TestProbe:
             raise AssertionError(text) from None
 
     async def watch(self, ref: ActorRef) -> None:
-        """Watch `ref`; its end comes as a `Terminated`."""
+        """Watch `ref`. When it ends, the probe receives a `Terminated`."""
 
         def begin() -> None:
             record: ActorRecord | Tombstone = self.ref._cell.record
@@ -283,7 +283,7 @@ class TestProbe:
     # -- waiting
 
     def _deadline(self, timeout: float | None) -> tuple[float, str]:
-        """When a wait that begins now ends, by the running asyncio loop, and how to say so."""
+        """When a wait that begins now ends, in the time of the running asyncio loop, and its description for errors."""
         if timeout is not None:
             require_timeout(timeout)
         now = asyncio.get_running_loop().time()
@@ -297,7 +297,7 @@ class TestProbe:
         return until, said
 
     async def _next(self, deadline: tuple[float, str], wanted: Callable[[], str]) -> Any:
-        """Read a message, or say why there is none."""
+        """Read a message, or raise and say why there is none."""
         until, said = deadline
         inbox = self._inbox
         in_time = True
@@ -314,7 +314,7 @@ class TestProbe:
             in_time = await inbox.wait_for_arrival(until, arrivals)
 
     async def _settle(self, unwanted: object) -> None:
-        """Let everything happen that is under way."""
+        """Wait until the system has settled."""
         until, _ = self._deadline(_SETTLE_TIMEOUT)
         try:
             await settle(self.system, max(0.0, until - asyncio.get_running_loop().time()))
@@ -322,7 +322,7 @@ class TestProbe:
             self._refuse(unwanted)
             raise AssertionError(f"{self.ref} cannot tell that no message comes: {exc}") from exc
 
-    # -- saying what is wrong
+    # -- errors
 
     def _refuse(self, unwanted: object) -> None:
         for envelope in self._inbox.unread():

@@ -1,8 +1,8 @@
-"""Brings the faults of one simulation about.
+"""Injects the faults of one simulation.
 
-Each fault draws from a stream of its own, so what one does is the same whether or not another is there: a failure can
-be looked for again with fewer of them. A message that is delayed has its room in the mailbox from the start, as one
-from another thread has, and waits among the loop's alarms; notices to the same actor wait behind it.
+Each fault draws from its own random stream. So removing one fault does not change what the others do, and a failure can
+be shrunk to fewer faults. A delayed message reserves its room in the mailbox at once, as a message from another thread
+does. It waits among the loop's alarms, and notices to the same actor wait behind it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ T = TypeVar("T")
 
 
 class Injector:
-    """What stands between actors and their messages, when faults were asked for."""
+    """Injects faults: the director calls it for each message, notice and step."""
 
     def __init__(self, faults: tuple[Fault, ...], prng: SplitMix, director: Director) -> None:
         self._director = director
-        # Each with its own stream, whether or not it draws from it.
+        # Each fault gets a seed, even if it does not need one.
         seeds = [prng.draw() for _ in faults]
         self.faults = tuple(
             fault.with_seed(seed) if fault.seed is None else fault for fault, seed in zip(faults, seeds, strict=True)
@@ -51,13 +51,13 @@ class Injector:
         self._fills = [fault for fault in self.faults if isinstance(fault, Fill)]
         self._slows = [(fault, _prng_of(fault)) for fault in self.faults if isinstance(fault, Slow)]
         self._delays = [(fault, _prng_of(fault)) for fault in self.faults if isinstance(fault, Delay)]
-        # What happens at a step, the first one last.
+        # Faults at a step, the next one last.
         self._events = sorted(
             ((self._moment_of(fault), fault) for fault in self.faults if isinstance(fault, Stop | Shutdown)),
             key=lambda event: -event[0],
         )
         self._by_actor: dict[Cell, _ActorFaults] = {}
-        # What is on its way, by sender, actor and lane, and in all to an actor.
+        # Delayed messages by sender, actor and lane; and all delayed messages and notices by actor.
         self._pairs: dict[tuple[str, Cell, Lane], _InFlight] = {}
         self._on_the_way: dict[Cell, _InFlight] = {}
 
@@ -65,13 +65,13 @@ class Injector:
         prng = _prng_of(fault)
         return drawn_number(fault.at, prng) if prng.fraction() < fault.chance else 1 << 62
 
-    # -- what the director asks
+    # -- called by the director
 
     def meets(self, cell: Cell) -> None:
-        """A cell was made: nothing happens to one that has had no message."""
+        """A cell was made: nothing to do before its first message."""
 
     def handle(self, cell: Cell, message: object) -> object:
-        """Have a message handled, or not, and in its own time."""
+        """Call the handler, or crash it, or slow it down."""
         planned = self._faults_of(cell)
         planned.handled += 1
         for number, crash in planned.crashes:
@@ -95,7 +95,7 @@ class Injector:
         return result
 
     def holds(self, cell: Cell, message: object, sender: object, lane: Lane, by_timer: bool) -> bool:
-        """A message is sent; True when it is on its way for a while."""
+        """A message is sent. Return True if it is delayed."""
         if cell.closed:
             return False
         if self._fills:
@@ -107,48 +107,48 @@ class Injector:
         return self._delay(cell, message, sender, lane)
 
     def approaches(self, cell: Cell) -> None:
-        """Somebody looks whether there is room for a message."""
+        """Somebody checks for room in a mailbox."""
         if self._fills and not cell.closed:
             planned = self._faults_of(cell)
             self._fill(cell, planned, planned.sent + 1)
 
     def holds_notice(self, cell: Cell, notice: object) -> bool:
-        """A notice is sent; True when it waits behind messages that are on their way."""
+        """A notice is sent. Return True if it waits behind delayed messages."""
         line = self._on_the_way.get(cell)
-        if line is None or isinstance(notice, ReceiveTimeout):  # which is about nothing having come
+        if line is None or isinstance(notice, ReceiveTimeout):  # it says that no message has come
             return False
         self._send(_DelayedDelivery(self, cell, notice, None, None, line.last, None, promised=False))
         return True
 
     def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
-        """A hook raised, which changes nothing."""
+        """A hook raised: nothing to do."""
 
     def after_step(self, step: int) -> None:
-        """A visit has ended."""
+        """A step has ended: inject the faults that are due."""
         while self._events and self._events[-1][0] <= step:
             self._take_place(self._events.pop()[1])
 
     def lets_handle(self, loop: object) -> bool:
-        """Whether actors of this loop handle messages, sooner or later."""
+        """Whether actors of `loop` handle messages: always."""
         return True
 
     def is_on_the_way(self, loop: object) -> bool:
-        """Whether messages are on their way on `loop`."""
+        """Whether a message on `loop` is delayed."""
         return any(cell.loop is loop for cell in self._on_the_way)
 
     def close(self) -> None:
-        """The simulation is over: let go of everything."""
+        """The simulation is over: drop all references."""
         self._by_actor.clear()
         self._pairs.clear()
         self._on_the_way.clear()
 
-    # -- what happens to actors
+    # -- faults of actors
 
     def _faults_of(self, cell: Cell) -> _ActorFaults:
         planned = self._by_actor.get(cell)
         if planned is None:
             planned = self._by_actor[cell] = _ActorFaults()
-            # By its name: who comes first depends on the schedule, and a failure is looked for at simpler ones.
+            # Seeded by name: the order in which actors come here depends on the schedule, which shrinking changes.
             number = crc32(cell.name().encode())
             for fault in self._crashes:
                 prng = SplitMix((fault.seed or 0) + number)
@@ -179,20 +179,20 @@ class Injector:
     def _note(self, cell: Cell | None, text: str) -> None:
         self._director.note(INJECTED, cell, text, None)
 
-    # -- what happens to mailboxes
+    # -- full mailboxes
 
     def _fill(self, cell: Cell, planned: _ActorFaults, sent: int) -> None:
         drops_oldest = cell.config.overflow is Overflow.DROP_OLD
         for fill in [fill for fill in planned.fills if fill[0] == sent]:
             planned.fills.remove(fill)
-            # One that drops its oldest has nothing to drop while it is empty.
+            # A mailbox that drops its oldest message has nothing to drop while it is empty.
             if not drops_oldest or cell.depth(1) > 0:
                 self._note(cell, f"{cell.name()} has no room for {fill[1]:g} s")
                 room = cell.capacity - (1 if drops_oldest else 0)
                 cell.reserved += room
                 _start(cell, _RoomReturned(cell, room, cell.loop.now() + fill[1]))
 
-    # -- what happens on the way
+    # -- delays
 
     def _delay(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         seconds = 0.0
@@ -219,14 +219,14 @@ class Injector:
         _start(arrival.cell, arrival)
 
     def arrived(self, arrival: _DelayedDelivery) -> None:
-        """One that was on its way is no more."""
+        """A delayed message or notice has arrived."""
         _count_down(self._on_the_way, arrival.cell)
         if arrival.pair is not None:
             _count_down(self._pairs, arrival.pair)
 
 
 class _ActorFaults:
-    """What is to happen to one actor, and how many messages it has had."""
+    """The faults planned for one actor, and how many messages it was sent and has handled."""
 
     __slots__ = ("crashes", "fills", "handled", "sent")
 
@@ -238,7 +238,7 @@ class _ActorFaults:
 
 
 class _InFlight:
-    """What is on its way to one actor."""
+    """How many messages are delayed, and when the last one arrives."""
 
     __slots__ = ("count", "last")
 
@@ -247,7 +247,7 @@ class _InFlight:
         self.last = 0.0
 
     def add(self, arrival: float) -> None:
-        """One more is on its way, until then."""
+        """Count one more, which arrives then."""
         self.count += 1
         self.last = max(self.last, arrival)
 
@@ -262,7 +262,7 @@ def _count_down(in_flight: dict[K, _InFlight], key: K) -> None:
 
 
 class _DelayedDelivery(Alarm):
-    """A message or notice on its way."""
+    """A delayed message or notice. A notice has no lane."""
 
     __slots__ = ("_injector", "_lane", "_message", "_promised", "_sender", "cell", "pair")
 
@@ -287,7 +287,7 @@ class _DelayedDelivery(Alarm):
         self._promised = promised
 
     def ring(self, admission: Admission) -> None:
-        """It is there."""
+        """Deliver it."""
         cell = self.cell
         self._injector.arrived(self)
         if self._lane is None:  # a notice
@@ -305,13 +305,13 @@ class _DelayedDelivery(Alarm):
             admission.decide(cell, self._message, self._sender, self._lane)
 
     def end(self) -> None:
-        """The loop has stopped, and with it the actor: a dead letter."""
+        """The loop has stopped: deliver it, as a dead letter."""
         super().end()
         self.ring(self.cell.loop.admission)
 
 
 class _RoomReturned(Alarm):
-    """A mailbox that was filled has room again."""
+    """Ends the fault `fill`: the mailbox has room again."""
 
     __slots__ = ("_cell", "_room")
 
@@ -321,7 +321,7 @@ class _RoomReturned(Alarm):
         self._room = room
 
     def ring(self, admission: Admission) -> None:
-        """Give the room back, and let those in who wait for it."""
+        """Release the room, and admit messages that wait for it."""
         self._cell.reserved = max(0, self._cell.reserved - self._room)
         if self._cell.flags & ROOM:
             admission.fill_up(self._cell)
@@ -348,7 +348,7 @@ def _fits(who: str | type, cell: Cell) -> bool:
 
 
 def _will_be(who: type, record: object) -> bool:
-    """Whether an actor that has not started yet, or starts again, is one of `who`."""
+    """Whether an actor that is not started yet, or restarting, will be an instance of `who`."""
     factory = record.spec.factory if isinstance(record, ActorRecord) else None
     return isinstance(factory, type) and issubclass(factory, who)
 

@@ -1,18 +1,18 @@
-"""What a simulation puts in the place of the machine's time and chance, while it runs, on its own thread only.
+"""Replaces time and randomness while a simulation runs, on its own thread only.
 
 **Patched**: `time.time`, `monotonic`, `perf_counter` and their `_ns` twins, `gmtime`, `localtime` and `ctime` follow
 the virtual clock, and `time.sleep` moves it; `random`'s own functions, `random.Random()` without a seed, `os.urandom`,
 and so `uuid.uuid4` and `secrets`, draw from the seed; asyncio runs on `VirtualEventLoop`.
 
-**Refused**: threads, sockets and processes, wherever they are made, waiting for another thread, and real systems: also
-those that live on this thread, which step aside for the while.
+**Refused**: starting threads and processes, making sockets, waiting for another thread, and using real systems. Real
+systems on this thread are suspended meanwhile.
 
-**Beyond reach**: `datetime.now()`, `time.strftime` without a time, `clock_gettime`, `uuid.uuid1`, `os.getrandom`;
-functions that a module took by `from time import sleep` before; locks and `select` that block; C code that asks the
-system itself; and the order of sets, if they are of texts (which is another in each process unless PYTHONHASHSEED is
-set) or of objects that go by their addresses. Files are read and written as ever.
+**Not patched**: `datetime.now()`, `time.strftime` without a time, `clock_gettime`, `uuid.uuid1`, `os.getrandom`;
+functions that a module imported before, as in `from time import sleep`; blocking locks and `select`; C code that calls
+the operating system; and the order of sets of strings (it differs from process to process unless PYTHONHASHSEED is set)
+and of objects that hash by address. Files are read and written as usual.
 
-All threads share the modules that are patched, so one simulation at a time is inside; on another thread, it waits.
+All threads share the patched modules, so only one simulation runs at a time. Another thread waits for its turn.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = ["Patches"]
 T = TypeVar("T")
 
 EPOCH = 946_684_800.0
-"""What `time.time()` says when a simulation begins: the year 2000 does."""
+"""What `time.time()` returns when a simulation begins: 1 January 2000."""
 
 _NO_THREADS = "threads are not simulated: spawn an actor instead, or await a coroutine"
 _NO_SOCKETS = "sockets are not simulated: put an actor in the peer's place, and send it messages"
@@ -76,7 +76,7 @@ _REFUSED = {
 }
 
 
-# What starts a thread, in one version of Python or another; there is no audit event for that before 3.12.
+# The functions that start a thread, in various Python versions. Before 3.12 there is no audit event for that.
 _START = ("start_new_thread", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread")
 
 
@@ -86,7 +86,7 @@ def _audit(event: str, args: tuple[object, ...]) -> None:
 
 
 class _AuditHook:
-    """An audit hook cannot be taken off again, so there is one for all simulations."""
+    """The audit hook of all simulations: an audit hook cannot be removed."""
 
     installed = False
 
@@ -98,18 +98,18 @@ class _AuditHook:
 
 
 _PATIENCE = 600.0
-"""Seconds that a simulation waits for one on another thread."""
+"""How many seconds a simulation waits for one on another thread."""
 _POLL_INTERVAL = 0.002
 
 
 class _Exclusive:
-    """Whose turn it is to be simulated. No lock: who is interrupted while he takes one does not know that he has it."""
+    """Which thread is simulated now. No lock: a thread interrupted in `acquire` would not know whether it has it."""
 
     _holder: ClassVar[dict[str, int]] = {}
 
     @classmethod
     def take(cls, thread: int) -> None:
-        """Wait until no other thread is simulated."""
+        """Wait until no other thread is simulated, and take its place."""
         until = monotonic() + _PATIENCE
         while cls._holder.setdefault("thread", thread) != thread:
             if monotonic() > until:
@@ -118,13 +118,13 @@ class _Exclusive:
 
     @classmethod
     def give_back(cls, thread: int) -> None:
-        """Let others have it, if it was this thread's."""
+        """Let other threads in, if this thread was simulated."""
         if cls._holder.get("thread") == thread:
             cls._holder.clear()
 
     @classmethod
     def begin_anew(cls) -> None:
-        """A forked process has none of the threads that may have been simulated."""
+        """In a forked process: the threads that were simulated do not exist."""
         cls._holder.clear()
         directing.clear()
 
@@ -134,14 +134,14 @@ if hasattr(os, "register_at_fork"):
 
 
 class Patches:
-    """Makes this thread a simulated one, in a `with` statement, as often as one likes."""
+    """Patches time and randomness for this thread inside a `with` statement. It can be entered again."""
 
     def __init__(self, director: Director, seed: int) -> None:
         self._director = director
         self._prng = SplitMix(seed).fork()
         self._thread = get_ident()
         self._originals: list[tuple[object, str, object]] = []
-        # The state of `random` outside, and inside as it was left.
+        # The state of `random` outside the simulation, and inside when it was last left.
         self._random_state_outside: tuple[object, ...] | None = None
         self._random_state_inside: tuple[object, ...] | None = None
         self._running: asyncio.AbstractEventLoop | None = None
@@ -150,7 +150,7 @@ class Patches:
         self._is_in = False
 
     def require_free(self) -> None:
-        """Raise when this thread is a simulated one already, or another than the simulation began on."""
+        """Raise if this thread is simulated already, or is not the thread that the simulation began on."""
         if get_ident() != self._thread:
             raise WrongThread("a simulation")
         if self._thread in directing:
@@ -172,19 +172,19 @@ class Patches:
         while self._is_in:
             try:
                 self._put_back()
-            except KeyboardInterrupt as exc:  # it has to be put back all the same
+            except KeyboardInterrupt as exc:  # the patches must be undone all the same
                 interrupt = exc
         if interrupt is not None:
             raise interrupt
 
     def _begin(self) -> None:
-        # A test of pytest-asyncio's may run a simulation: its loop steps aside, and is held up meanwhile.
+        # A pytest-asyncio test may run a simulation: its event loop is blocked meanwhile.
         self._running = asyncio._get_running_loop()
         self._loops_aside = [system._loop for system in systems() if _is_held_up(system._loop)]
         for loop in self._loops_aside:
             loop.step_aside()
         self._random_state_outside = random.getstate()
-        # Finalizers run when the collector does, which depends on everything the process did before.
+        # When the garbage collector runs finalizers depends on everything that the process did before.
         self._collected = gc.isenabled()
         gc.disable()
         asyncio._set_running_loop(None)
@@ -196,7 +196,7 @@ class Patches:
         directing[self._thread] = self._director
 
     def _put_back(self) -> None:
-        """Undo what `_begin` did, as far as it came. To be called again if it is interrupted."""
+        """Undo what `_begin` did, even if that was interrupted. Call it again if it is interrupted itself."""
         if directing.pop(self._thread, None) is not None:
             self._random_state_inside = random.getstate()
         while self._originals:
@@ -291,7 +291,7 @@ class Patches:
 
 
 def _is_held_up(loop: Loop) -> bool:
-    """Whether a loop is a real one, and has to wait for this thread. One in a tick has called us, and is spared."""
+    """Whether a real loop of this thread is blocked by the simulation. A loop in a tick has called us, and is not."""
     return loop.director is None and loop.runq.thread == get_ident() and not loop.closed and not loop.ticking
 
 
@@ -300,12 +300,12 @@ def _of_now(original: Callable[[float], T], clock: VirtualClock, seconds: float 
 
 
 def _in_order(original: AllTasks, loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Task[object]]:
-    """A set whose order depends on the tasks in it alone: that of theirs depends on what was there before."""
+    """The tasks in a set whose order is the same in each run. The order of a set depends on its history."""
     return set(dict.fromkeys(sorted(original(loop), key=hash)))
 
 
 def _as_listed(original: Callable[..., object], fs: Iterable[Awaitable[object]], **options: object) -> object:
-    """Tasks are made in the order in which they are listed: theirs is that of a set of coroutines."""
+    """Make tasks in the order of `fs`; asyncio makes them in the order of a set of coroutines."""
     if asyncio.isfuture(fs) or asyncio.iscoroutine(fs):
         return original(fs, **options)
     return original([asyncio.ensure_future(one) for one in dict.fromkeys(fs)], **options)
@@ -328,6 +328,6 @@ def _refuse_to_start_process(original: object, process: BaseProcess) -> None:
 
 
 def _refuse_to_wait(original: Wait, condition: threading.Condition, timeout: float | None = None) -> bool:
-    if timeout is not None and timeout <= 0:  # only a look
+    if timeout is not None and timeout <= 0:  # it does not wait
         return original(condition, timeout)
     raise SimulationRefused("waiting for another thread", "there is none: await a future, or an actor's answer")

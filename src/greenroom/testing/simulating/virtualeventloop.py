@@ -1,7 +1,7 @@
-"""asyncio on a clock that is not real: time passes only when nobody has anything to do, and then at once.
+"""An asyncio event loop on a virtual clock: time passes only when nothing can run, and then at once.
 
-Callbacks run in the order in which they were asked for, as asyncio promises; what a simulation varies is when actors
-run between them. Whatever would reach out of the process is refused: its outcome would not be the same next time.
+Callbacks run in the order in which they were scheduled, as asyncio guarantees. A simulation varies when actors run
+between them. Threads, sockets and processes are refused: their outcome would differ from run to run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["VirtualEventLoop"]
 
 _COLLECT_EVERY = 100_000
-"""Steps after which garbage is collected: at other moments, finalizers would not run in the same order each time."""
+"""Garbage is collected every so many steps, and at no other time: so finalizers run in the same order in each run."""
 
 _THREADS = "threads are not simulated: make it an actor, or await it"
 _SOCKETS = "sockets are not simulated: put an actor in the peer's place, and send it messages"
@@ -67,9 +67,9 @@ _REFUSED = {
 
 
 class VirtualEventLoop(asyncio.BaseEventLoop):
-    """An asyncio loop on a virtual clock. It never sleeps, and waits for nothing outside itself."""
+    """An asyncio event loop on a virtual clock. It never sleeps, and does no I/O."""
 
-    # What `BaseEventLoop` keeps, in every Python so far.
+    # Private fields of `BaseEventLoop`, in every Python version so far.
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
     _timer_cancelled_count: int
@@ -79,14 +79,14 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         self._director = director
         self._clock = director.clock
         self._thread = get_ident()
-        # Turns since an actor last had one, each of which may run many callbacks; and the step that was.
+        # Loop iterations since an actor last ran, and the step at which it ran.
         self._turns = 0
         self._step = 0
-        # How many tasks and futures were made.
+        # The number of tasks and futures made so far.
         self._made = 0
         self._asyncgens = _AsyncGenerators()
         self.set_task_factory(_make_task)
-        # How many turns, and moves of the clock, there may still be; limited when somebody wants an end.
+        # How many iterations and moves of the clock are left; limited while a simulation is closed.
         self._turns_left = self._moves_left = inf
         self._collect_at = _COLLECT_EVERY
         self.internal_error: InternalError | None = None
@@ -98,35 +98,35 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         return self._clock.time
 
     def count(self) -> int:
-        """The number of a task or a future that is made, from 1."""
+        """Number a new task or future, from 1."""
         self._made += 1
         return self._made
 
     def create_future(self) -> asyncio.Future[Any]:
-        """As asyncio's, but the order of a set of them does not depend on where they lie."""
+        """As asyncio's, but with a hash that is the same in each run, so that sets have the same order."""
         return _Future(loop=self)
 
     def call_soon_threadsafe(
         self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
-        """As `call_soon`: there are no other threads."""
+        """As `call_soon`; refused on other threads."""
         if get_ident() != self._thread:
             raise SimulationRefused("call_soon_threadsafe() from another thread", _THREADS)
         return self.call_soon(callback, *args, context=context)
 
     def next_moment(self) -> float:
-        """When something is next due; inf if nothing is."""
+        """The time of the next deadline; inf if there is none."""
         self._forget_cancelled()
         return float(self._scheduled[0].when()) if self._scheduled else inf
 
     def allow(self, turns: float, moves: float) -> None:
-        """Let there be so many more turns, however far the clock moves, and so many moves of it."""
+        """Limit the loop to so many more iterations, and so many moves of the clock."""
         self._turns = 0
         self._turns_left = turns
         self._moves_left = moves
 
     def _run_once(self) -> None:
-        """One turn, as `run_forever` takes them: move the clock if nobody can go on, then run what is ready."""
+        """One iteration of `run_forever`: move the clock if nothing is ready, then run what is ready."""
         self._forget_cancelled()
         scheduled = self._scheduled
         if not self._ready:
@@ -150,7 +150,7 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         return handle
 
     def _forget_cancelled(self) -> None:
-        """As asyncio does: at once where they would be next, and all of them when they are most."""
+        """Remove cancelled timers as asyncio does: those that are next, and all of them when they are the majority."""
         scheduled = self._scheduled
         if len(scheduled) > 100 and self._timer_cancelled_count > len(scheduled) // 2:
             for handle in scheduled:
@@ -169,7 +169,7 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
             self._moves_left -= 1
 
     def _require_end(self) -> None:
-        """Raise when the program has had its steps, or waits in turn after turn in which no actor runs."""
+        """Raise when the steps are used up, or too many iterations have passed in which no actor ran."""
         director = self._director
         self._turns += 1
         self._turns_left -= 1
@@ -185,7 +185,7 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
             gc.collect()
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """As asyncio's; but a bug of ours must not be taken for a good end."""
+        """As asyncio's, but keep an `InternalError`: a bug in Greenroom must fail the simulation."""
         exc = context.get("exception")
         if isinstance(exc, InternalError):
             self.internal_error = self.internal_error or exc
@@ -201,23 +201,23 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         pass
 
     def remove_reader(self, fd: FileDescriptorLike) -> bool:
-        """None was ever added."""
+        """There is none to remove."""
         return False
 
     def remove_writer(self, fd: FileDescriptorLike) -> bool:
-        """None was ever added."""
+        """There is none to remove."""
         return False
 
     def remove_signal_handler(self, sig: int) -> bool:
-        """None was ever added."""
+        """There is none to remove."""
         return False
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is none."""
+        """There is no executor."""
 
 
 class _Future(asyncio.Future[Any]):
-    """A future that hashes by its number: asyncio, and its users, have sets of them."""
+    """A future whose hash is its number: asyncio and its users keep futures in sets."""
 
     def __init__(self, *, loop: VirtualEventLoop) -> None:
         super().__init__(loop=loop)
@@ -228,7 +228,7 @@ class _Future(asyncio.Future[Any]):
 
 
 class _Task(asyncio.Task[Any]):
-    """A task that hashes by its number, and has a name that does not depend on what ran before."""
+    """A task whose hash is its number, and whose default name does not depend on earlier runs."""
 
     def __init__(
         self,
@@ -250,19 +250,19 @@ def _make_task(loop: Any, coro: Any, **options: Any) -> asyncio.Task[Any]:
 
 
 class _AsyncGenerators:
-    """Those that were begun and have not ended, in the order in which they were; as a `WeakSet` would keep them."""
+    """The unfinished asynchronous generators, in the order they were begun; replaces asyncio's `WeakSet`."""
 
     def __init__(self) -> None:
         self._refs: dict[int, weakref.ref[AsyncGenerator[object, object]]] = {}
 
     def add(self, generator: AsyncGenerator[object, object]) -> None:
-        """One was begun."""
+        """A generator was begun."""
         number = id(generator)
-        self._refs.pop(number, None)  # of one that lay in the same place, whose rank is not this one's
+        self._refs.pop(number, None)  # of a freed generator that had the same id
         self._refs[number] = weakref.ref(generator)
 
     def discard(self, generator: AsyncGenerator[object, object]) -> None:
-        """One has ended, or is about to."""
+        """A generator has ended, or is about to."""
         self._refs.pop(id(generator), None)
 
     def clear(self) -> None:

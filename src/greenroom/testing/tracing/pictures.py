@@ -1,8 +1,8 @@
-"""A trace as a picture: an SVG with a lifeline for each actor, and arrows that are the steeper the later they arrive.
+"""A trace as an SVG sequence diagram: a lifeline for each actor, and arrows that slope down to where they arrive.
 
-Every event has a row of its own, so nothing is written over anything else: a message's text stands in the row of its
-sending, beside the sender, and once more where it is handled, if that is far below or the message was overtaken. What
-lies behind a text is covered by a box; its width is known because all characters of the font have the same.
+Every event has its own row, so texts do not overlap. The text of a message stands beside its sender, where it is sent.
+It is repeated where the message is handled, if that is far below or the message was overtaken. A box covers
+what lies behind a text. Its width is known because the font is monospaced.
 """
 
 from __future__ import annotations
