@@ -20,10 +20,8 @@ def difference_between(actual: BaseException | None, expected: BaseException | N
     """
     if type(actual) is not type(expected):
         return f"it is {_kind_of(actual)}, not {_kind_of(expected)}"
-    if (
-        actual is None or expected is None or actual == expected
-    ):  # the same, or a dataclass, whose `args` depend on how it was made
-        return None
+    if actual is None or expected is None or actual == expected:
+        return None  # both None, the same, or equal dataclasses, whose `args` depend on how they were made
     if not _equal(actual.args, expected.args):
         return f"its arguments are {actual.args!r}, not {expected.args!r}"
     return _other_attribute(_attributes(actual), _attributes(expected)) or _other_text(str(actual), str(expected))

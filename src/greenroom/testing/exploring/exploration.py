@@ -142,30 +142,30 @@ def explore(
 def describe(
     simulated: SimulatedProgram,
     seed: int,
-    told: BaseException,
+    reported: BaseException,
     shrinks: bool = True,
     *,
     apart: bool = True,
     patience: float = 60.0,
     output: TextIO | None = None,
 ) -> Failure:
-    """Run a failing seed again with a full trace, and shrink it."""
+    """Run a failing seed again with a full trace, and shrink it. `reported` is the error of the first run."""
     # It would hang or exit here too; or the exception is not the program's: a test runner's timeout, for example.
-    if isinstance(told, RunHung | WorkerLost) or not isinstance(told, Exception):
-        return Failure(seed, told, Trace.empty(), None)
-    if isinstance(told, SimulationEndless):  # its first steps show as much, and sooner
+    if isinstance(reported, RunHung | WorkerLost) or not isinstance(reported, Exception):
+        return Failure(seed, reported, Trace.empty(), None)
+    if isinstance(reported, SimulationEndless):  # its first steps show as much, and sooner
         simulation = simulated.simulation(seed, _KEEP, max_steps=min(simulated.max_steps, _KEEP))
         simulated.run_in(simulation)
-        return Failure(seed, told, simulation.trace, None)
+        return Failure(seed, reported, simulation.trace, None)
     simulation = simulated.simulation(seed, _KEEP)
     try:
         error = simulated.run_in(simulation)
     except KeyboardInterrupt as interrupt:
-        if isinstance(told, NotRepeated) and told.by_interrupt:
+        if isinstance(reported, NotRepeated) and reported.by_interrupt:
             return Failure(seed, interrupt, Trace.empty(), None)  # raised by the program: workers ignore Ctrl-C
         raise
     if error is None:
-        return Failure(seed, told, simulation.trace, None)
+        return Failure(seed, reported, simulation.trace, None)
     if isinstance(error, SimulationEndless) or not isinstance(error, Exception):
         return Failure(seed, error, simulation.trace, None)
     shortest = shrink(simulated, seed, error, apart=apart, output=output, patience=patience) if shrinks else None

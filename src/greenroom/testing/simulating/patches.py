@@ -103,12 +103,12 @@ _POLL_INTERVAL = 0.002
 
 
 class _Exclusive:
-    """Which thread is simulated now. No lock: a thread interrupted in `acquire` would not know whether it has it."""
+    """Which thread is simulated now. No lock: a thread interrupted in `Lock.acquire` cannot know whether it has it."""
 
     _holder: ClassVar[dict[str, int]] = {}
 
     @classmethod
-    def take(cls, thread: int) -> None:
+    def acquire(cls, thread: int) -> None:
         """Wait until no other thread is simulated, and take its place."""
         until = monotonic() + _PATIENCE
         while cls._holder.setdefault("thread", thread) != thread:
@@ -117,20 +117,20 @@ class _Exclusive:
             sleep(_POLL_INTERVAL)
 
     @classmethod
-    def give_back(cls, thread: int) -> None:
+    def release(cls, thread: int) -> None:
         """Let other threads in, if this thread was simulated."""
         if cls._holder.get("thread") == thread:
             cls._holder.clear()
 
     @classmethod
-    def begin_anew(cls) -> None:
+    def reset_in_child(cls) -> None:
         """In a forked process: the threads that were simulated do not exist."""
         cls._holder.clear()
         directing.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Exclusive.begin_anew)
+    os.register_at_fork(after_in_child=_Exclusive.reset_in_child)
 
 
 class Patches:
@@ -161,7 +161,7 @@ class Patches:
         _AuditHook.install()
         self._is_in = True
         try:
-            _Exclusive.take(self._thread)
+            _Exclusive.acquire(self._thread)
             self._begin()
         except BaseException:
             self.__exit__()
@@ -212,7 +212,7 @@ class Patches:
             self._loops_aside[-1].adopt()
             self._loops_aside.pop()
         self._is_in = False
-        _Exclusive.give_back(self._thread)
+        _Exclusive.release(self._thread)
 
     def _replace_all(self) -> None:
         clock = self._director.clock

@@ -44,7 +44,7 @@ _LONGEST_NOTE = 60
 _MOST_OVERTAKERS = 3
 
 
-class Passage:
+class MessagePath:
     """One message on its way: the positions of the events that send and end it, and the messages that overtook it.
 
     `ended` is where it is handled or lost; None if neither happens. `number` counts messages as they are sent, from 1.
@@ -60,17 +60,17 @@ class Passage:
         self.overtaken_by: list[int] = []
 
 
-def passages(events: Sequence[Event]) -> list[Passage]:
+def message_paths(events: Sequence[Event]) -> list[MessagePath]:
     """The messages that are sent in `events`, in that order."""
-    found: list[Passage] = []
-    under_way: dict[str, list[Passage]] = {}
+    found: list[MessagePath] = []
+    under_way: dict[str, list[MessagePath]] = {}
     handled: dict[str, list[int]] = {}
     for position, event in enumerate(events):
         to_actor = under_way.setdefault(event.actor, [])
         if event.kind in SENT:
-            passage = Passage(len(found) + 1, position)
-            found.append(passage)
-            to_actor.append(passage)
+            path = MessagePath(len(found) + 1, position)
+            found.append(path)
+            to_actor.append(path)
         elif event.kind == "taken" or event.kind in LOST:
             ended = _which_ends(events, to_actor, event)
             if ended is not None:
@@ -83,12 +83,12 @@ def passages(events: Sequence[Event]) -> list[Passage]:
     return found
 
 
-def _which_ends(events: Sequence[Event], to_actor: list[Passage], event: Event) -> Passage | None:
+def _which_ends(events: Sequence[Event], to_actor: list[MessagePath], event: Event) -> MessagePath | None:
     # The message that finds no room is the last one sent; all others end in the order of sending.
-    for passage in reversed(to_actor) if event.kind == "full" else to_actor:
-        sending = events[passage.sent]
+    for path in reversed(to_actor) if event.kind == "full" else to_actor:
+        sending = events[path.sent]
         if sending.what is event.what and (event.kind in LOST or sending.other == event.other):
-            return passage
+            return path
     return None
 
 
@@ -102,7 +102,7 @@ def participants(events: Sequence[Event]) -> list[str]:
     return sorted(found, key=lambda name: name != OUTSIDE)
 
 
-def lives(events: Sequence[Event], name: str) -> list[tuple[int | None, int | None]]:
+def lifelines(events: Sequence[Event], name: str) -> list[tuple[int | None, int | None]]:
     """The lifelines of one participant: from which to which event. None means before the first, or after the last."""
     if name == OUTSIDE:
         return [(None, None)]
@@ -174,16 +174,16 @@ def in_seconds(time: float) -> str:
 
 def mermaid(events: Sequence[Event]) -> str:
     """The events as a `sequenceDiagram`: messages are drawn where they are handled, and numbered as they were sent."""
-    return _Chart(events).text()
+    return _MermaidDiagram(events).text()
 
 
-class _Chart:
+class _MermaidDiagram:
     """Writes one diagram, line by line."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
-        self._passages = passages(events)
-        self._ends = {passage.ended: passage for passage in self._passages if passage.ended is not None}
+        self._paths = message_paths(events)
+        self._ends = {path.ended: path for path in self._paths if path.ended is not None}
         self._ids = {name: f"p{position}" for position, name in enumerate(participants(events))}
         self._lines: list[str] = []
         self._now = 0.0
@@ -192,41 +192,41 @@ class _Chart:
         """The whole diagram."""
         for position, event in enumerate(self._events):
             self._write(event, self._ends.get(position))
-        for passage in self._passages:
-            if passage.ended is None:
-                self._write_lost(self._events[-1], passage, "{} is never handled")
+        for path in self._paths:
+            if path.ended is None:
+                self._write_lost(self._events[-1], path, "{} is never handled")
         if self._lines:
             self._lines.insert(0, f"title {_TITLE}")
         cast = [f"participant {self._ids[name]} as {_alias(name, self._ids[name])}" for name in self._ids]
         return "\n    ".join(["sequenceDiagram", *cast, *self._lines]) + "\n"
 
-    def _write(self, event: Event, passage: Passage | None) -> None:
+    def _write(self, event: Event, path: MessagePath | None) -> None:
         if event.kind in SENT:
             return  # it is drawn where it ends
         if event.kind == "taken":
-            self._write_taken(event, passage)
+            self._write_taken(event, path)
         elif event.kind in _ARROWS:
             self._arrow(event, event.kind, event.actor, event.other, _message(event))
-        elif event.kind in LOST and passage is not None:
-            self._write_lost(event, passage, _LOST_NOTES[event.kind])
+        elif event.kind in LOST and path is not None:
+            self._write_lost(event, path, _LOST_NOTES[event.kind])
         elif event.kind != "started" or self._lines:  # starts before the first line are left out
             self._note(event, event.actor, note_on(event))
 
-    def _write_taken(self, event: Event, passage: Passage | None) -> None:
-        if passage is None:  # it was sent before the first event, or is handled again
+    def _write_taken(self, event: Event, path: MessagePath | None) -> None:
+        if path is None:  # it was sent before the first event, or is handled again
             self._arrow(event, "told", event.other, event.actor, f"{_message(event)}, sent earlier")
         else:
-            kind = self._events[passage.sent].kind
-            self._arrow(event, kind, event.other, event.actor, self._sent(passage) + _overtaken(passage))
+            kind = self._events[path.sent].kind
+            self._arrow(event, kind, event.other, event.actor, self._sent(path) + _overtaken(path))
 
-    def _write_lost(self, event: Event, passage: Passage, why: str) -> None:
-        sending = self._events[passage.sent]
-        self._arrow(event, "lost", sending.other, sending.actor, self._sent(passage))
-        self._note(event, sending.actor, why.format(passage.number))
+    def _write_lost(self, event: Event, path: MessagePath, why: str) -> None:
+        sending = self._events[path.sent]
+        self._arrow(event, "lost", sending.other, sending.actor, self._sent(path))
+        self._note(event, sending.actor, why.format(path.number))
 
-    def _sent(self, passage: Passage) -> str:
-        sending = self._events[passage.sent]
-        return f"{passage.number} {'asks ' if sending.kind == 'asked' else ''}{_message(sending)}"
+    def _sent(self, path: MessagePath) -> str:
+        sending = self._events[path.sent]
+        return f"{path.number} {'asks ' if sending.kind == 'asked' else ''}{_message(sending)}"
 
     def _arrow(self, event: Event, kind: str, sender: str, receiver: str, words: str) -> None:
         who = f"{self._ids[sender]}{_ARROWS[kind]}{self._ids[receiver]}"
@@ -248,9 +248,9 @@ def _message(event: Event) -> str:
     return shortened(printable(in_words(event)), _LONGEST_MESSAGE)
 
 
-def _overtaken(passage: Passage) -> str:
-    faster = [str(number) for number in passage.overtaken_by[:_MOST_OVERTAKERS]]
-    if len(passage.overtaken_by) > _MOST_OVERTAKERS:
+def _overtaken(path: MessagePath) -> str:
+    faster = [str(number) for number in path.overtaken_by[:_MOST_OVERTAKERS]]
+    if len(path.overtaken_by) > _MOST_OVERTAKERS:
         faster.append("\N{HORIZONTAL ELLIPSIS}")
     return f", overtaken by {', '.join(faster)}" if faster else ""
 

@@ -74,7 +74,7 @@ class Trace:
 
     def svg(self, last: int = 200) -> str:
         """The last events as an SVG sequence diagram. Arrows lead from the sending of a message to its handling."""
-        from greenroom.testing.tracing.pictures import svg
+        from greenroom.testing.tracing.svgdiagram import svg
 
         return svg(self._last(last))
 
