@@ -71,7 +71,7 @@ def _runs(config: pytest.Config) -> int:
 
 @pytest.fixture
 def manual_clock() -> ManualClock:
-    """A clock that the test moves: `await manual_clock.advance(30)`. `actor_system` uses it if a test has both."""
+    """A clock that the test moves: `await manual_clock.advance(30)`. `actor_system` goes by it, if a test has both."""
     from greenroom.clock import ManualClock
 
     return ManualClock()
@@ -79,7 +79,7 @@ def manual_clock() -> ManualClock:
 
 @pytest.fixture
 def actor_config() -> SystemConfig:
-    """The config of `actor_system`; override this fixture to change it."""
+    """The settings of `actor_system`; override it where yours are others."""
     from greenroom.system.config import SystemConfig
 
     return SystemConfig()
@@ -87,9 +87,9 @@ def actor_config() -> SystemConfig:
 
 @pytest.fixture
 def actor_system(request: pytest.FixtureRequest, actor_config: SystemConfig) -> Iterator[ActorSystem]:
-    """A running system. After the test it is shut down, and every message must be accounted for.
+    """A running system, shut down after the test, when every message must be accounted for.
 
-    In an async test it runs on the test's event loop, in other tests on its own thread.
+    In an async test it runs on the test's own loop, in any other on a thread of its own.
     """
     system = _system(request, actor_config)
     if _is_async(request.node):
@@ -207,7 +207,7 @@ def probe(request: pytest.FixtureRequest, actor_system: ActorSystem) -> TestProb
 
 @pytest.fixture
 def simulation(request: pytest.FixtureRequest) -> Simulations:
-    """`simulation.run(program)` runs a program of actors in simulations, at one seed after the other."""
+    """Runs a program of actors in simulations, at one seed after the other: `simulation.run(program)`."""
     from greenroom.testing.seeds import Simulations
 
     config = request.config
