@@ -1,4 +1,4 @@
-"""What guests see of the rest: their context, refs to others, and their system. What must be done at home is, there."""
+"""Stubs that hosted actors use: their context, refs to other actors, and the system. They call the main process."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
     from greenroom.actor.records.states import State
     from greenroom.exits import ExitReason
     from greenroom.system.dispatchers.processes.worker.actor import HostedActor
+    from greenroom.system.dispatchers.processes.worker.channel import Answer
     from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 
 __all__ = ["RemoteContext", "RemoteRef", "RemoteSystem"]
 
 
 class RemoteRef(ActorRef):
-    """A ref to an actor of another process: what it knows it asks for, and what it does is done there."""
+    """A ref to an actor in another process. Its methods and properties are calls of the main process."""
 
     __slots__ = ()
 
-    def _ask_main(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
+    def _ask_main(self, what: str, /, *args: object, **kwargs: object) -> Any:
         host: WorkerHost = self._cell.loop.host
-        return host.channel.request(host.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
+        return host.channel.request(host.current_number(), f"ref.{what}", self, *args, **kwargs)
 
-    def _await_main(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
+    def _await_main(self, what: str, /, *args: object, **kwargs: object) -> Answer:
         host: WorkerHost = self._cell.loop.host
-        return host.channel.begin(host.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
+        return host.channel.begin(host.current_number(), f"ref.{what}", self, *args, **kwargs)
 
     @property
     def state(self) -> State:
@@ -68,7 +69,7 @@ class RemoteRef(ActorRef):
         """Have it made afresh after the message in hand."""
         self._ask_main("restart", cause)
 
-    async def send(self, message: Any, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
+    async def send(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """Like `tell`, but wait for room, in order of arrival."""
         speaker = self._cell.runq.speaker
         await self._await_main("send", message, speaker, int(as_lane(lane)), timeout)
@@ -89,7 +90,7 @@ class RemoteRef(ActorRef):
 
 
 class RemoteSystem:
-    """The system of a guest: what of it can be used from another process."""
+    """The system, as far as it can be used from another process."""
 
     def __init__(self, name: str, host: WorkerHost) -> None:
         self.name = name
@@ -110,15 +111,15 @@ class RemoteSystem:
         """Ask for the shutdown, and go on: it waits for the handler that asks for it."""
         self._request("shutdown", timeout)
 
-    def _request(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return self._host.channel.request(self._host.number_in_hand(), f"system.{name}", *args, **kwargs)
+    def _request(self, name: str, /, *args: object, **kwargs: object) -> Any:
+        return self._host.channel.request(self._host.current_number(), f"system.{name}", *args, **kwargs)
 
 
 _OF_SYSTEM = frozenset(("spawn", "actor", "actors", "ledger", "tree", "snapshot", "stop", "fail"))
 
 
 class RemoteTimer:
-    """A timer that is kept at home."""
+    """The handle of a timer in the main process."""
 
     __slots__ = ("_context", "_number")
 
@@ -137,14 +138,14 @@ class RemoteTimer:
 
 
 class RemoteTimers:
-    """Timers by key, which are kept at home."""
+    """Keyed timers in the main process."""
 
     __slots__ = ("_context",)
 
     def __init__(self, context: RemoteContext) -> None:
         self._context = context
 
-    def start(self, key: Hashable, delay: float, message: object, **options: Any) -> RemoteTimer:
+    def start(self, key: Hashable, delay: float, message: object, **options: object) -> RemoteTimer:
         """Send `message` to the actor itself (or to `target`) after `delay`, and then every `every` seconds."""
         return RemoteTimer(self._context, self._context.request("timers.start", key, delay, message, **options))
 
@@ -168,7 +169,7 @@ class RemoteTimers:
 
 
 class RemoteStash(Stash):
-    """What a guest has put aside: the messages are at home, here they are only counted."""
+    """The stash of a hosted actor. The main process keeps the messages; here they are only counted."""
 
     __slots__ = ("_actor",)
 
@@ -192,7 +193,7 @@ class RemoteStash(Stash):
             raise NoMessage(cell.shown(), what)
         if self.full:
             raise StashFull(cell.ref, self.capacity)
-        self._actor.put_aside()
+        self._actor.stash_current()
         hand.stash()
 
     def unstash_all(self) -> int:
@@ -200,11 +201,11 @@ class RemoteStash(Stash):
         return self._actor.unstash_all()
 
 
-def _in_main(name: str) -> Callable[..., Any]:
-    """A method of a context that is carried out at home."""
-    original: Any = getattr(Context, name)
+def _in_main(name: str) -> Callable[..., object]:
+    """A method of a context that the main process carries out."""
+    original = getattr(Context, name)
 
-    def done_in_main(self: RemoteContext, /, *args: Any, **kwargs: Any) -> Any:
+    def done_in_main(self: RemoteContext, /, *args: object, **kwargs: object) -> object:
         return self.request(f"ctx.{name}", *args, **kwargs)
 
     done_in_main.__name__ = name
@@ -213,12 +214,12 @@ def _in_main(name: str) -> Callable[..., Any]:
 
 
 class RemoteContext(Context):
-    """What an actor can find out and do, from another process than its system's."""
+    """The context of a hosted actor."""
 
     __slots__ = ()
 
-    def request(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Have home do something for this actor."""
+    def request(self, what: str, /, *args: object, **kwargs: object) -> Any:
+        """Have the main process do something for this actor."""
         actor: HostedActor = self.ensure_extras().executor
         host: WorkerHost = self.cell.loop.host
         return host.channel.request(actor.number, what, *args, **kwargs)
