@@ -387,7 +387,7 @@ class ActorSystem(Spawns, Spawner):
                 self.config.placement,
                 in_place=self._loop.director is not None,
                 loop_factory=loop_factory(),
-                home=self,
+                owner=self,
             )
         return self._dispatchers
 
