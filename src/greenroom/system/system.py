@@ -121,7 +121,8 @@ class ActorSystem(Spawns, Spawner):
 
             director = self._loop.director
             seed = director.seed if director is not None and self.config.seed is None else self.config.seed
-            made = vars(self).setdefault("_random", Random(seed))  # atomic: two threads may do this at once
+            fresh: Random = vars(self).setdefault("_random", Random(seed))  # atomic: two threads may do this at once
+            return fresh
         return made
 
     # -- running
@@ -388,7 +389,7 @@ class ActorSystem(Spawns, Spawner):
                 self.config.placement,
                 in_place=self._loop.director is not None,
                 loop_factory=loop_factory(),
-                owner=self,
+                home=self,
             )
         return self._dispatchers
 

@@ -50,11 +50,11 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
         *,
         in_place: bool = False,
         loop_factory: LoopFactory | None = None,
-        owner: OwnerSystem | None = None,
+        home: OwnerSystem | None = None,
     ) -> None:
         self._system = system
         # The system itself, which serves the worker processes.
-        self._owner = owner
+        self._owner = home
         # Whether all code runs on the loop's own thread, whatever its dispatcher: in a simulation.
         self._in_place = in_place
         self._loop_factory = loop_factory
