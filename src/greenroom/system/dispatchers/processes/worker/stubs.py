@@ -38,7 +38,7 @@ class RemoteRef(ActorRef):
 
     @property
     def state(self) -> State:
-        """Where it stands in its life, a moment ago."""
+        """Its state, a moment ago."""
         state: State = self._ask_main("state")
         return state
 
@@ -49,24 +49,24 @@ class RemoteRef(ActorRef):
 
     @property
     def history(self) -> tuple[State, ...]:
-        """The states it went through, if the system's config has `history=True`."""
+        """The states that it went through, if the system's config has `history=True`."""
         history: tuple[State, ...] = self._ask_main("history")
         return history
 
     def stop(self, *, after_queued: bool = False) -> None:
-        """Have it stop after the message in hand."""
+        """Stop it after the message in hand."""
         self._ask_main("stop", after_queued=after_queued)
 
     def kill(self) -> None:
-        """Have it end without `pre_stop`."""
+        """End it without `pre_stop`."""
         self._ask_main("kill")
 
     def fail(self, cause: BaseException) -> None:
-        """Have it fail with `cause` after the message in hand."""
+        """Let it fail with `cause` after the message in hand."""
         self._ask_main("fail", cause)
 
     def restart(self, cause: BaseException | None = None) -> None:
-        """Have it made afresh after the message in hand."""
+        """Restart it after the message in hand."""
         self._ask_main("restart", cause)
 
     async def send(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
@@ -75,16 +75,16 @@ class RemoteRef(ActorRef):
         await self._await_main("send", message, speaker, int(as_lane(lane)), timeout)
 
     async def started(self) -> None:
-        """Return when it is running; raise what prevented that."""
+        """Return when it is running; raise if it could not start."""
         await self._await_main("started")
 
     async def terminated(self) -> ExitReason:
-        """Return how it ended for good, when it has."""
+        """Wait for its end; return the exit reason."""
         reason: ExitReason = await self._await_main("terminated")
         return reason
 
     async def inspect(self, *items: str) -> Mapping[str, Any]:
-        """What the actor's `inspect` says of itself."""
+        """What the actor's `inspect` returns."""
         seen: Mapping[str, Any] = await self._await_main("inspect", *items)
         return seen
 
@@ -108,7 +108,7 @@ class RemoteSystem:
         raise AttributeError(f"{name} of a system cannot be used from another process; there are: {known}")
 
     async def shutdown(self, timeout: float = 30.0) -> None:
-        """Ask for the shutdown, and go on: it waits for the handler that asks for it."""
+        """Request the shutdown, and return at once, because it waits for the handler that requests it."""
         self._request("shutdown", timeout)
 
     def _request(self, name: str, /, *args: object, **kwargs: object) -> Any:
@@ -128,7 +128,7 @@ class RemoteTimer:
         self._number = number
 
     def cancel(self) -> bool:
-        """End it; False when it has ended already."""
+        """Cancel it; False if it has ended already."""
         return bool(self._context.request("timers.handle_cancel", self._number))
 
     @property
@@ -150,11 +150,11 @@ class RemoteTimers:
         return RemoteTimer(self._context, self._context.request("timers.start", key, delay, message, **options))
 
     def cancel(self, key: Hashable) -> bool:
-        """End the timer of this key; False when there is none that is active."""
+        """Cancel the timer of this key; False if there is no active one."""
         return bool(self._context.request("timers.cancel", key))
 
     def cancel_all(self) -> None:
-        """End every timer that has a key."""
+        """Cancel all keyed timers."""
         self._context.request("timers.cancel_all")
 
     def is_active(self, key: Hashable) -> bool:
@@ -186,7 +186,7 @@ class RemoteStash(Stash):
         return self._actor.stashed >= self.capacity
 
     def put(self, what: str = "put()") -> None:
-        """Put the message in hand aside."""
+        """Stash the message in hand."""
         cell = self._actor.cell
         hand = cell.record.hand()
         if hand is None or hand.kind != MESSAGE:
@@ -197,7 +197,7 @@ class RemoteStash(Stash):
         hand.stash()
 
     def unstash_all(self) -> int:
-        """Queue everything that was put aside, in its order, ahead of what is queued; how many messages that were."""
+        """Queue all stashed messages, in their order, ahead of the others; return how many there were."""
         return self._actor.unstash_all()
 
 
