@@ -34,6 +34,8 @@ _log = logging.getLogger("greenroom")
 _END_TIME = 1.0
 """Seconds that threads with nothing to do have to end, when the system has."""
 _LOOKS = 200
+_LAST_CHANCE = 0.25
+"""Seconds of real time that cancelled handlers on other threads have to end, when the system's own time is up."""
 _TURNS = 3
 """Turns of asyncio that a cancelled handler has before it is abandoned, when the system's own time is up."""
 
@@ -177,7 +179,8 @@ class Shutdown:
         for _ in range(_TURNS):
             await asyncio.sleep(0)
         if self._life.loop.handoffs:
-            await self._poller.idle()
+            # Those on other threads have some real time: what blocks there cannot be waited for.
+            await asyncio.wait({asyncio.create_task(self._poller.idle())}, timeout=_LAST_CHANCE)
 
     def _force_all(self) -> None:
         """End whatever is left, children before their parents; no hook runs any more."""

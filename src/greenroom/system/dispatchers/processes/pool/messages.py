@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -40,11 +41,20 @@ _URGENT = ORDERS | HELD | LANES
 class RemoteCall(Handoff):
     """One call of a user's function in another process."""
 
-    __slots__ = ("number",)
+    __slots__ = ("_executor", "number")
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, executor: ExecutorPort) -> None:
         super().__init__(cell)
+        self._executor = executor
         self.number = next(_numbers)
+
+    def is_at_rest(self) -> bool:
+        """Whether it waits for an answer, or for what its worker cannot bring about."""
+        return super().is_at_rest() or self._executor.is_at_rest()
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when it may be known to be at rest."""
+        self._executor.report_rest(tell)
 
     def has_returned(self, result: Any) -> None:
         """It has returned."""
@@ -75,6 +85,14 @@ class RemoteMessages(Handoff):
         self._hurries = False
         # Numbers of those in flight that were asked.
         self._asked: deque[int] = deque()
+
+    def is_at_rest(self) -> bool:
+        """Whether they wait for an answer, or for what their worker cannot bring about."""
+        return super().is_at_rest() or self._executor.is_at_rest()
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when they may be known to be at rest."""
+        self._executor.report_rest(tell)
 
     # -- sending
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from greenroom.system.dispatchers.processes.pool.window import Window
@@ -34,6 +34,14 @@ class ExecutorPort(Protocol):
         """The actor has put a message aside."""
         ...
 
+    def is_at_rest(self) -> bool:
+        """Whether its worker is known to have nothing to do."""
+        ...
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when its worker may be known to have nothing to do."""
+        ...
+
 
 class WorkerPort(Protocol):
     """One worker process; `Worker` is one."""
@@ -53,6 +61,14 @@ class WorkerPort(Protocol):
 
     def see_off(self, executor: Any) -> None:
         """It does not run that actor any longer."""
+        ...
+
+    def is_at_rest(self) -> bool:
+        """Whether it is known to have nothing to do."""
+        ...
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when it next reports that it is idle."""
         ...
 
     def kill(self, why: str) -> None:

@@ -69,6 +69,12 @@ class Worker:
         # Why it was killed, if that was our doing.
         self._why = ""
         self._is_over = False
+        # Frames that were sent to it; how many of those it had taken when it last reported that it was idle; and who
+        # wants to know of the next report. Workers report if the clock is a manual one.
+        self._is_manual = isinstance(self._loop.clock, ManualClock)
+        self._sent = 0
+        self._idle_after = -1
+        self._on_idle: list[Callable[[], object]] = []
         # Written by `thread`: the process, and how it ended, or why it never began.
         self._process: subprocess.Popen[bytes] | None = None
         self._code: int | None = None
@@ -155,6 +161,7 @@ class Worker:
         size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
         if size > self._workers.limit:
             raise FrameTooLarge(size, self._workers.limit)
+        self._sent += 1
         if self._connection is not None:
             self._connection.send(ORDER, parts)
         else:
@@ -194,10 +201,26 @@ class Worker:
             executor = self.actors.get(number)
             if executor is not None:
                 _ABOUT_ACTORS[word](executor, *what)
+        elif word == "idle":
+            self._reported_idle(rest[0])
         elif word == "hello":
             self._codec.peer_knows(rest[0])
         else:
             self._service.do(word, rest)
+
+    def is_at_rest(self) -> bool:
+        """Whether it had nothing to do when it had taken all that was sent to it; handlers may be suspended."""
+        return not self._is_manual or self._idle_after == self._sent
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when it next reports that it is idle."""
+        self._on_idle.append(tell)
+
+    def _reported_idle(self, frames: int) -> None:
+        self._idle_after = frames
+        waiting, self._on_idle = self._on_idle, []
+        for tell in waiting:
+            tell()
 
     # -- its end
 

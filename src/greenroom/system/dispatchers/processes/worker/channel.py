@@ -50,6 +50,8 @@ class MainChannel:
         self.codec = Codec()
         self.over = asyncio.Event()
         self._connection: Any = None
+        # How many frames have been taken.
+        self.frames = 0
         self._stream: Any = None
         # Invariant: written under _lock, as everything that is sent
         self._mail: list[tuple[Any, ...]] = []
@@ -64,6 +66,7 @@ class MainChannel:
         self._waiting: dict[int, Callable[[bool, Any], object]] = {}
         # What is to be done before a frame is sent, so that it has the latest.
         self.before_flush: Callable[[], object] = lambda: None
+        self.after_frame: Callable[[], object] = lambda: None
         self.on_order: Callable[[tuple[Any, ...], list[Any]], object] = lambda head, parts: None
 
     def connect(self, sock: Any, secret: bytes, on_open: Callable[[], object]) -> None:
@@ -82,11 +85,13 @@ class MainChannel:
         self.over.set()
 
     def _take(self, kind: int, parts: list[Any]) -> None:
+        self.frames += 1
         head = self.codec.decode(parts[:2])[0]
         if head[0] == "answer":
             self._take_answer(head[1], head[2], parts[2:])
         else:
             self.on_order(head, parts[2:])
+        self.after_frame()
 
     def _take_answer(self, number: int, ok: bool, parts: list[Any]) -> None:
         told = self._waiting.pop(number, None)

@@ -36,6 +36,8 @@ __all__ = ["WorkerHost"]
 _LARGE = 1 << 16
 """Bytes of a message that is sent at once."""
 _SIZED = frozenset((str, bytes, Packed))
+_TURNS = 5
+"""Turns of asyncio in which what is ready comes to rest, as for a `ManualClock`."""
 _ROOMY = MailboxConfig(capacity=LARGEST_CAPACITY)
 
 
@@ -52,6 +54,9 @@ class WorkerHost(Host):
         # Those that have been given something to do, and may have done it.
         self.active: dict[HostedActor, None] = {}
         self._is_look_due = False
+        # Whether it will be looked whether all is idle; and after how many frames that was last reported.
+        self._is_rest_due = False
+        self._idle_after = -1
         self._refs: WeakValueDictionary[tuple[str, int, str], RemoteRef] = WeakValueDictionary()
         # What system this is a worker of, by its token; known from the first guest on.
         self.is_manual = False
@@ -64,6 +69,8 @@ class WorkerHost(Host):
         self.channel = channel
         channel.on_order = self._hear
         channel.before_flush = self._look_after_all
+        if self.is_manual:
+            channel.after_frame = self._rest_soon
 
     # -- refs
 
@@ -183,6 +190,8 @@ class WorkerHost(Host):
         """Tell home how far the guests are, and send what they have to say: after each tick."""
         self._is_look_due = False
         self.channel.flush()
+        if self.is_manual:
+            self._rest_soon()
 
     def _look_after_all(self) -> None:
         for actor in list(self.active):
@@ -194,6 +203,33 @@ class WorkerHost(Host):
         if not self._is_look_due:
             self._is_look_due = True
             self.loop.visits.stepper.aio.call_soon(self.look_after_all)
+
+    # -- for a clock that is turned by hand: time passes when nobody has anything to do
+
+    def _rest_soon(self) -> None:
+        """Look whether there is nothing to do, when asyncio has done what it has ready."""
+        if not self._is_rest_due:
+            self._is_rest_due = True
+            self._turn(_TURNS)
+
+    def _turn(self, left: int) -> None:
+        if left:
+            self.loop.visits.stepper.aio.call_soon(self._turn, left - 1)
+            return
+        self._is_rest_due = False
+        if self.loop.runq.asleep and not self.loop.has_work():
+            self.report_idle()
+
+    def report_idle(self) -> None:
+        """Tell the main process that there is nothing to do after so many frames, unless it knows."""
+        if self._idle_after != self.channel.frames:
+            self._idle_after = self.channel.frames
+            self.channel.post("idle", self.channel.frames)
+
+    def report_busy(self) -> None:
+        """Tell the main process that there is something to do after all, though it sent nothing."""
+        self._idle_after = -1
+        self.channel.post("idle", -1)
 
     # -- what the loop tells
 
