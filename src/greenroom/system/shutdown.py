@@ -35,6 +35,8 @@ _log = logging.getLogger("greenroom")
 _END_TIME = 1.0
 """Seconds that we wait for idle threads to end, when the system has stopped."""
 _LOOKS = 200
+_LAST_CHANCE = 0.25
+"""Seconds of real time that cancelled handlers on other threads have to end, when the system's own time is up."""
 _TURNS = 3
 """Turns of asyncio that a cancelled handler has after the deadline, before it is abandoned."""
 
@@ -174,7 +176,8 @@ class Shutdown:
         for _ in range(_TURNS):
             await asyncio.sleep(0)
         if self._life.loop.handoffs:
-            await self._poller.idle()
+            # Those on other threads have some real time: what blocks there cannot be waited for.
+            await asyncio.wait({asyncio.create_task(self._poller.idle())}, timeout=_LAST_CHANCE)
 
     def _force_all(self) -> None:
         """End all remaining actors, children before their parents, without running hooks."""

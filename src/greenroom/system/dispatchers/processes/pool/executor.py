@@ -106,7 +106,7 @@ class ProcessExecutor(Executor):
         return call
 
     def _new_call(self, cell: Cell) -> RemoteCall:
-        call = self._call = RemoteCall(cell)
+        call = self._call = RemoteCall(cell, self)
         call.on_cancel(self._cancel)
         call.on_abandoned(self._abandon)
         return call
@@ -287,6 +287,15 @@ class ProcessExecutor(Executor):
         question = self.asking.pop(number, None)
         if question is not None:
             self._withdraw(number, question, self.worker)
+
+    def is_at_rest(self) -> bool:
+        """Whether its worker is known to have nothing to do; if that is gone, nothing is done there."""
+        return self.worker is None or self.worker.is_at_rest()
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when its worker may be known to have nothing to do."""
+        if self.worker is not None:
+            self.worker.report_rest(tell)
 
     # -- cancelling
 

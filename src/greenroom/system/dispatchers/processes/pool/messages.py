@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from itertools import count
 
 from greenroom._core.flags import HELD, LANES, ORDERS, ROOM
@@ -39,11 +40,20 @@ _URGENT = ORDERS | HELD | LANES
 class RemoteCall(Handoff):
     """One call of a user's function in another process."""
 
-    __slots__ = ("number",)
+    __slots__ = ("_executor", "number")
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, executor: ExecutorPort) -> None:
         super().__init__(cell)
+        self._executor = executor
         self.number = next(_numbers)
+
+    def is_at_rest(self) -> bool:
+        """Whether it waits for an answer, or for what its worker cannot bring about."""
+        return super().is_at_rest() or self._executor.is_at_rest()
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when it may be known to be at rest."""
+        self._executor.report_rest(tell)
 
     def has_returned(self, result: object) -> None:
         """The function has returned."""
@@ -74,6 +84,14 @@ class RemoteMessages(Handoff):
         self._hurries = False
         # The numbers of the messages in flight that were asked.
         self._asked: deque[int] = deque()
+
+    def is_at_rest(self) -> bool:
+        """Whether they wait for an answer, or for what their worker cannot bring about."""
+        return super().is_at_rest() or self._executor.is_at_rest()
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when they may be known to be at rest."""
+        self._executor.report_rest(tell)
 
     # -- sending
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from greenroom.system.dispatchers.processes.pool.window import Window
@@ -54,6 +54,14 @@ class ExecutorPort(Protocol):
         """The actor has stashed a message."""
         ...
 
+    def is_at_rest(self) -> bool:
+        """Whether its worker is known to have nothing to do."""
+        ...
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when its worker may be known to have nothing to do."""
+        ...
+
 
 class WorkerPort(Protocol):
     """One worker process; `Worker` is one."""
@@ -73,6 +81,14 @@ class WorkerPort(Protocol):
 
     def release(self, executor: ExecutorPort) -> None:
         """It no longer hosts that actor."""
+        ...
+
+    def is_at_rest(self) -> bool:
+        """Whether it is known to have nothing to do."""
+        ...
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when it next reports that it is idle."""
         ...
 
     def kill(self, why: str) -> None:

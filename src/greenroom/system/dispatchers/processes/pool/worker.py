@@ -77,6 +77,12 @@ class Worker:
         # Why we killed it, if we did.
         self._why = ""
         self._is_over = False
+        # Frames that were sent to it; how many of those it had taken when it last reported that it was idle; and who
+        # wants to know of the next report. Workers report if the clock is a manual one.
+        self._is_manual = isinstance(self._loop.clock, ManualClock)
+        self._sent = 0
+        self._idle_after = -1
+        self._on_idle: list[Callable[[], object]] = []
         # Written by `thread`: the process, and its exit code, or why it could not be started.
         self._process: subprocess.Popen[bytes] | None = None
         self._code: int | None = None
@@ -164,6 +170,7 @@ class Worker:
         size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
         if size > self._workers.limit:
             raise FrameTooLarge(size, self._workers.limit)
+        self._sent += 1
         if self._connection is not None:
             self._connection.send(ORDER, parts)
         else:
@@ -203,10 +210,26 @@ class Worker:
             executor = self.actors.get(number)
             if executor is not None:
                 _ABOUT_ACTORS[word](executor, *what)
+        elif word == "idle":
+            self._reported_idle(rest[0])
         elif word == "hello":
             self._codec.peer_knows(rest[0])
         else:
             self._service.do(word, rest)
+
+    def is_at_rest(self) -> bool:
+        """Whether it had nothing to do when it had taken all that was sent to it; handlers may be suspended."""
+        return not self._is_manual or self._idle_after == self._sent
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when it next reports that it is idle."""
+        self._on_idle.append(tell)
+
+    def _reported_idle(self, frames: int) -> None:
+        self._idle_after = frames
+        waiting, self._on_idle = self._on_idle, []
+        for tell in waiting:
+            tell()
 
     # -- end
 

@@ -59,6 +59,8 @@ class MainChannel:
         self.codec = Codec()
         self.over = asyncio.Event()
         self._connection: Connection | None = None
+        # How many frames have been taken.
+        self.frames = 0
         self._stream: Stream | None = None
         # Invariant: written under _lock, and so is everything that is sent
         self._mail: list[Entry] = []
@@ -73,6 +75,8 @@ class MainChannel:
         self._waiting: dict[int, OnOutcome] = {}
         # Called before a frame is sent, to add the latest reports to it.
         self.before_flush: Callable[[], object] = lambda: None
+        # Called after each frame that was taken.
+        self.after_frame: Callable[[], object] = lambda: None
         # Called with the head of a frame, and its other parts.
         self.on_order: Callable[[Entry, list[bytearray]], object] = lambda head, parts: None
 
@@ -92,11 +96,13 @@ class MainChannel:
         self.over.set()
 
     def _take(self, kind: int, parts: list[bytearray]) -> None:
+        self.frames += 1
         head = self.codec.decode(parts[:2])[0]
         if head[0] == "answer":
             self._take_answer(head[1], head[2], parts[2:])
         else:
             self.on_order(head, parts[2:])
+        self.after_frame()
 
     def _take_answer(self, number: int, ok: bool, parts: list[bytearray]) -> None:
         told = self._waiting.pop(number, None)

@@ -41,6 +41,8 @@ __all__ = ["WorkerHost"]
 _LARGE = 1 << 16
 """A message of more bytes is sent at once, not at the end of the tick."""
 _SIZED = (str, bytes, Packed)
+_TURNS = 5
+"""Turns of asyncio in which what is ready comes to rest, as for a `ManualClock`."""
 _ROOMY = MailboxConfig(capacity=LARGEST_CAPACITY)
 
 
@@ -58,6 +60,9 @@ class WorkerHost(Host):
         # The actors that may have progress to report.
         self.active: dict[HostedActor, None] = {}
         self._is_report_due = False
+        # Whether a look at the worker's rest is due; and after how many frames it last reported to be idle.
+        self._is_rest_due = False
+        self._idle_after = -1
         self._refs: WeakValueDictionary[tuple[str, int, str], RemoteRef] = WeakValueDictionary()
         # Whether the system has a `ManualClock`.
         self.is_manual = False
@@ -70,6 +75,8 @@ class WorkerHost(Host):
         self.channel = channel
         channel.on_order = self._take_order
         channel.before_flush = self._report_active
+        if self.is_manual:
+            channel.after_frame = self._rest_soon
 
     # -- refs
 
@@ -196,6 +203,8 @@ class WorkerHost(Host):
         """Report the progress of the hosted actors, and send the mail; called after each tick."""
         self._is_report_due = False
         self.channel.flush()
+        if self.is_manual:
+            self._rest_soon()
 
     def _report_active(self) -> None:
         for actor in list(self.active):
@@ -207,6 +216,33 @@ class WorkerHost(Host):
         if not self._is_report_due:
             self._is_report_due = True
             self.loop.visits.stepper.aio.call_soon(self.report_all)
+
+    # -- for a clock that is turned by hand: time passes when nobody has anything to do
+
+    def _rest_soon(self) -> None:
+        """Look whether there is nothing to do, when asyncio has done what it has ready."""
+        if not self._is_rest_due:
+            self._is_rest_due = True
+            self._turn(_TURNS)
+
+    def _turn(self, left: int) -> None:
+        if left:
+            self.loop.visits.stepper.aio.call_soon(self._turn, left - 1)
+            return
+        self._is_rest_due = False
+        if self.loop.runq.asleep and not self.loop.has_work():
+            self.report_idle()
+
+    def report_idle(self) -> None:
+        """Tell the main process that there is nothing to do after so many frames, unless it knows."""
+        if self._idle_after != self.channel.frames:
+            self._idle_after = self.channel.frames
+            self.channel.post("idle", self.channel.frames)
+
+    def report_busy(self) -> None:
+        """Tell the main process that there is something to do after all, though it sent nothing."""
+        self._idle_after = -1
+        self.channel.post("idle", -1)
 
     # -- called by the loop
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.itemkinds import MESSAGE
@@ -213,6 +214,16 @@ def _in_main(name: str) -> Callable[..., object]:
     return done_in_main
 
 
+@contextmanager
+def _blocking(host: WorkerHost) -> Iterator[None]:
+    host.report_idle()
+    host.channel.flush()
+    try:
+        yield
+    finally:
+        host.report_busy()
+
+
 class RemoteContext(Context):
     """The context of a hosted actor."""
 
@@ -229,6 +240,11 @@ class RemoteContext(Context):
         """The refs of its children, eldest first."""
         found: list[ActorRef] = self.request("ctx.children")
         return found
+
+    def blocking(self) -> AbstractContextManager[None]:
+        """Say that this handler only waits inside the block."""
+        host: WorkerHost = self.cell.loop.host
+        return _blocking(host) if host.is_manual else nullcontext()
 
     def now(self) -> float:
         """The time, by the system's clock."""
