@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from greenroom import COMPILED, ActorSystem, Directive, Supervision, SystemConfig
-from greenroom.testing import Simulation, assert_ledger_balanced
+from greenroom.testing import Simulation, TestProbe, assert_ledger_balanced
 from tests.seeds import FOLDERS, deal_out, run_at_seeds
 
-DEADLINE = 20.0
+DEADLINE = 120.0
 """Seconds a test may wait for anything. Never reached unless something is wrong."""
 
 BACKENDS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
@@ -32,6 +32,9 @@ def pytest_configure() -> None:
     """Let Ctrl-C reach what the tests start: a shell has its background jobs ignore it, and that is inherited."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # How long a probe waits shows only in a test that fails, and must not depend on how busy the machine is.
+    patience: Any = TestProbe.__init__.__kwdefaults__
+    patience["timeout"] = DEADLINE
 
 
 def pytest_collection_finish() -> None:

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
@@ -44,7 +45,36 @@ KIT_FLOORS = [
     ["machine", "plugin"],
     ["testing"],  # greenroom/testing/__init__.py
 ]
-KIT_FLOOR_OF = {room: floor for floor, rooms in enumerate(KIT_FLOORS) for room in rooms}
+# The rooms of the core and of the actors' floor, likewise; a file that lies directly in one is a room of its own.
+CORE_FLOORS = [
+    ["behavior", "flags", "itemkinds", "limits", "observerhooks", "ports"],
+    ["receipt"],
+    ["build"],
+    ["fastrlock", "runqueue"],
+    ["mailbox"],
+    ["current"],
+    ["timing"],
+    ["simulation"],
+    ["delivery"],
+    ["scheduler"],
+    ["handoff"],
+]
+ACTOR_FLOORS = [
+    ["records"],
+    ["messaging"],
+    ["relations"],
+    ["api"],
+    ["life", "offload"],
+    ["failure"],
+    ["messagehost"],
+    ["lifecycle"],
+    ["spawner"],
+]
+IN_ORDER = {"greenroom.testing": KIT_FLOORS, "greenroom._core": CORE_FLOORS, "greenroom.actor": ACTOR_FLOORS}
+MOST_MODULES = 12
+"""In one folder."""
+LONGEST_CIRCLE = 4
+"""Files that name one another, for types too; all in one folder."""
 GROUND = {"errors", "clock", "exits", "lanes", "ledger", "frozen", "seededrandom"}
 
 
@@ -119,19 +149,77 @@ def test_imports_go_only_downward():
     assert not wrong, "\n".join(wrong)
 
 
-def kit_room_of(module: str) -> str:
-    return module.removeprefix("greenroom.").removeprefix("testing.").partition(".")[0]
+@pytest.mark.parametrize("package", IN_ORDER)
+def test_imports_go_only_downward_among_the_rooms_of(package):
+    order = {room: floor for floor, rooms in enumerate(IN_ORDER[package]) for room in rooms}
 
+    def room(module: str) -> str:
+        return module.removeprefix(f"{package}.").partition(".")[0].rpartition("greenroom.")[2]
 
-def test_imports_go_only_downward_in_the_test_kit():
     def allowed(found: Import) -> bool:
-        here, there = kit_room_of(found.importer), kit_room_of(found.imported)
-        return here == there or KIT_FLOOR_OF[there] < KIT_FLOOR_OF[here]
+        here, there = room(found.importer), room(found.imported)
+        # The package itself is its face, above all its rooms.
+        return here == there or found.importer == package or order[there] < order[here]
 
-    inside = [i for i in IMPORTS if {room_of(i.importer), room_of(i.imported)} == {"testing"}]
+    inside = [i for i in IMPORTS if all(m == package or m.startswith(f"{package}.") for m in (i.importer, i.imported))]
     wrong = [f"{i.importer}:{i.line} imports {i.imported}" for i in inside if not allowed(i)]
     assert len(inside) > 50
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_folder_is_crowded():
+    folders = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
+    assert {folder.name: modules for folder, modules in folders.items() if modules > MOST_MODULES} == {}
+
+
+def test_files_that_name_one_another_are_few_and_in_one_folder():
+    named: dict[str, set[str]] = {module: set() for module in MODULES}
+    for found in IMPORTS:
+        named[found.importer].add(found.imported)
+    circles = [circle for circle in circles_of(named) if len(circle) > 1]
+    assert circles, "then the limit could be one"
+    assert [circle for circle in circles if len(circle) > LONGEST_CIRCLE] == []
+    assert [circle for circle in circles if len({module.rpartition(".")[0] for module in circle}) > 1] == []
+
+
+def circles_of(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected parts of a graph (Tarjan)."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    waiting: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        number[node] = lowest[node] = len(number)
+        waiting.append(node)
+        for other in sorted(graph[node]):
+            if other not in number:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in waiting:
+                lowest[node] = min(lowest[node], number[other])
+        if lowest[node] == number[node]:
+            first = waiting.index(node)
+            found.append(sorted(waiting[first:]))
+            del waiting[first:]
+
+    for node in graph:
+        if node not in number:
+            visit(node)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("graph", "circles"),
+    [
+        ({"a": {"b"}, "b": set()}, [["a"], ["b"]]),
+        ({"a": {"b"}, "b": {"a"}}, [["a", "b"]]),
+        ({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "c"}}, [["a"], ["b", "c"], ["d"]]),
+        ({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"d"}}, [["a", "b", "c"], ["d"]]),
+    ],
+)
+def test_circles_are_found(graph, circles):
+    assert sorted(circles_of(graph)) == circles
 
 
 def test_no_folder_holds_an_import_cycle():

@@ -2,14 +2,14 @@
 
 The house, from the ground up (a file imports only from floors below its own):
 
-  errors, clock, lanes, exits,  what everything speaks of: failures, time and chance, priorities, ends,
-  ledger, records               and what became of every message; frozen values
-  _core                         the loop: cells with mailboxes, run queue, timers, inbound, stepping
+  errors, clock, lanes, exits,  what everything speaks of: failures, time, priorities, how actors end,
+  ledger, seededrandom, frozen  what happened to every message; chance; immutable values
+  _core                         the loop: cells with mailboxes, run queue, timers, delivery, async handlers
   policy                        supervision as pure values and functions
-  actor, wire                   what a user writes against; bytes between processes and nodes
-  supervision, system           carrying out plans; the system and its dispatchers
-  pods, meta, toolkit           ways of building with actors
-  cluster, observe, testing     many machines, many eyes, many trials
+  actor, wire                   what a user writes against; bytes between processes
+  supervision                   Supervisor and DynamicSupervisor
+  system                        ActorSystem, its config, shutdown, and dispatchers
+  testing                       the test kit: probes, manual clock, simulation
 """
 
 from importlib import import_module

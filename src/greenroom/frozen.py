@@ -2,7 +2,7 @@
 
 A dataclass takes a millisecond of everybody's import (`make bench`, P17), and there are many small ones.
 
->>> class Point(Record):
+>>> class Point(Frozen):
 ...     __slots__ = ("x", "y")
 ...     def __init__(self, x: int, y: int) -> None:
 ...         self._set(x, y)

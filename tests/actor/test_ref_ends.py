@@ -17,7 +17,7 @@ from tests.actor.held import Held, reach
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-DEADLINE = 10.0
+DEADLINE = 120.0
 
 
 @flavours

@@ -22,7 +22,7 @@ from tests.actor.held import Held, reach
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-DEADLINE = 10.0
+DEADLINE = 120.0
 
 
 async def here(wait: Callable[[], Awaitable[Any]]) -> Any:

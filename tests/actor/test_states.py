@@ -186,7 +186,7 @@ def test_whatever_is_done_to_an_actor_it_takes_only_allowed_steps(
     kind: type[Diary], acts: list[str], trouble: str
 ) -> None:
     async def main() -> None:
-        async with asyncio.timeout(10.0), ActorSystem("test", config=SystemConfig(history=True)) as system:
+        async with asyncio.timeout(120.0), ActorSystem("test", config=SystemConfig(history=True)) as system:
             ref = system.spawn(kind, [], trouble)
             for act in acts:
                 if act == "turn":

@@ -27,7 +27,7 @@ FOREIGN = [False, pytest.param(True, marks=pytest.mark.real)]
 """Whether something comes from a thread that is not the system's."""
 HOLD = "hold"
 """What a held actor waits on."""
-PATIENCE = 15.0
+PATIENCE = 120.0
 """Seconds that threads have to end; never needed unless something is wrong."""
 
 

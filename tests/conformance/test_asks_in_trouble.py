@@ -18,7 +18,7 @@ from tests.gates import Gate
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-PATIENCE = 10.0
+PATIENCE = 120.0
 
 
 class Echo(Actor[Any, Any]):

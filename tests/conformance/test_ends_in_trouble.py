@@ -15,7 +15,7 @@ from greenroom.testing import ManualClock, TestProbe
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-PATIENCE = 10.0
+PATIENCE = 120.0
 STOP_TIMEOUT = 1.0
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 STOP_TIMEOUT = 3.0
 GRACE = 2.0
 """More than enough for a cancelled handler, before it is abandoned."""
-PATIENCE = 15.0
+PATIENCE = 120.0
 
 
 class Deaf(Actor[Any, Any]):

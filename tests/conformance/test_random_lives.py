@@ -35,7 +35,7 @@ from greenroom.testing import assert_ledger_balanced
 from tests.conformance.lives import assert_is_a_life
 from tests.gates import Event, turns
 
-DEADLINE = 3.0
+DEADLINE = 120.0
 """Seconds for one life of everybody; never reached unless somebody is stranded."""
 SHUTDOWN = 1.0
 

@@ -29,7 +29,7 @@ from tests.gates import Gate, turns
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-PATIENCE = 15.0
+PATIENCE = 120.0
 
 
 class Counter:

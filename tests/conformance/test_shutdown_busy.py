@@ -16,7 +16,7 @@ from tests.gates import turns
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-PATIENCE = 15.0
+PATIENCE = 120.0
 
 
 @pytest.mark.parametrize("kind", [Plain, PlainAsync])

@@ -26,7 +26,7 @@ from tests.conformance.lives import Hooked, Plain, PlainAsync, assert_ended_once
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-PATIENCE = 15.0
+PATIENCE = 120.0
 
 
 @pytest.mark.parametrize("kind", [Plain, PlainAsync])

@@ -30,7 +30,7 @@ from tests.gates import Gate
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-PATIENCE = 15.0
+PATIENCE = 120.0
 ENDS = ["stop", "kill", "fail", "itself"]
 every_end = pytest.mark.parametrize("how", ENDS)
 

@@ -17,7 +17,7 @@ from tests.conformance.lives import Hooked, HookedAsync, Plain, PlainAsync, ende
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-PATIENCE = 15.0
+PATIENCE = 120.0
 ENDS = ["stop", "kill", "fail"]
 
 

@@ -91,7 +91,7 @@ def test_the_limit_is_that_of_a_sliding_window(gaps: list[int], limit: int, with
         expected += 1
 
     async def main() -> None:
-        async with asyncio.timeout(20), ActorSystem(config=SystemConfig(clock=clock)) as system:
+        async with asyncio.timeout(120.0), ActorSystem(config=SystemConfig(clock=clock)) as system:
             book = Book()
             ref = system.spawn(
                 Bird, book, supervision=Supervision(max_restarts=limit, within=float(within), backoff=None)
@@ -129,7 +129,7 @@ async def fail_again_and_again(clock: ManualClock, count: int, backoff: Backoff,
     book = Book()
     book.acts["post_start"] = lambda me: me.book.heard.append(("started", me.ctx.now()))
     config = SystemConfig(clock=clock, **options)
-    async with asyncio.timeout(20), ActorSystem(config=config) as system:
+    async with asyncio.timeout(120.0), ActorSystem(config=config) as system:
         ref = system.spawn(Phoenix, book, supervision=Supervision(max_restarts=None, within=1.0, backoff=backoff))
         for _ in range(count):
             failed_at = clock.now()

@@ -30,7 +30,7 @@ from greenroom.lanes import Lane, MailboxConfig
 from greenroom.ledger import Ledger
 from tests.core.hosts import Letters, Recorder, Returned
 
-DEADLINE = 20.0
+DEADLINE = 120.0
 """Seconds a test may wait for anything. Never reached unless something is wrong."""
 
 BACKENDS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]

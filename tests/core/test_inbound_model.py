@@ -54,7 +54,7 @@ class InboundAgainstLists(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.todo.put(None)
-        self.thread.join(30.0)
+        self.thread.join(120)
         assert not self.thread.is_alive()
 
     def work(self) -> None:

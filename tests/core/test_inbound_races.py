@@ -15,7 +15,7 @@ from greenroom.lanes import Lane, Overflow
 from tests.core.hosts import Letters
 from tests.core.mailboxes import LANES, bounded
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 
 
 @pytest.fixture

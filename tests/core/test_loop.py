@@ -20,7 +20,7 @@ from greenroom.lanes import Lane
 from greenroom.ledger import Ledger
 from tests.core.hosts import Recorder
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 
 
 def elsewhere(what: Callable[[], object]) -> object:

@@ -265,7 +265,7 @@ def test_a_future_that_wakes_a_handler_on_one_thread_hinders_none_on_another(run
     class Slow(asyncio.Future[str]):
         def result(self) -> str:
             waking.set()
-            assert go_on.wait(20)
+            assert go_on.wait(120)
             return super().result()
 
     async def wait_for(future: asyncio.Future[str]) -> None:
@@ -295,7 +295,7 @@ def test_a_future_that_wakes_a_handler_on_one_thread_hinders_none_on_another(run
         await wait_for(never())
 
     threads.start(lambda: run.bare(slowly))
-    assert waking.wait(5)
+    assert waking.wait(120)
     try:
         run.bare(quickly)
     finally:

@@ -209,7 +209,7 @@ def test_a_rousing_that_fails_is_tried_again_by_the_next_sender() -> None:
     for _ in range(2):
         thread = threading.Thread(target=send)
         thread.start()
-        thread.join(10)
+        thread.join(120)
     assert (len(errors), roused, cell.reserved) == (1, ["roused"], 2)
 
 
@@ -252,7 +252,7 @@ def test_attaching_where_no_asyncio_loop_runs_changes_nothing() -> None:
 
     thread = threading.Thread(target=attach)
     thread.start()
-    thread.join(10)
+    thread.join(120)
     heard: list[object] = []
     loop.spawn(list.append, heard).tell("still ours")
     loop.run_until_idle()

@@ -105,7 +105,7 @@ def test_one_ends_at_the_tick_at_which_another_trips_the_supervisor(
         cause = Boom("the first")
         refs["a"].tell(cause)
         end(refs["b"], how)
-        async with asyncio.timeout(3.0):
+        async with asyncio.timeout(120.0):
             reason = await supervisor.terminated()
         # Whichever end the supervisor noticed first.
         assert reason.cause is cause or (restart is not TEMPORARY and isinstance(reason.cause, BY_OTHERS))
@@ -156,7 +156,7 @@ def test_one_ends_at_the_tick_at_which_a_significant_child_does(play: Play, rest
         refs = await children_of(supervisor)
         refs["s"].stop()
         end(refs["b"], how)
-        async with asyncio.timeout(3.0):
+        async with asyncio.timeout(120.0):
             assert (await supervisor.terminated()).kind is ExitKind.SHUTDOWN
         for name in "asb":
             assert stage.log.count(f"+{name}") == stage.log.count(f"-{name}")

@@ -311,7 +311,7 @@ def test_a_backoff_that_ends_during_a_group_restart_waits_for_it(play: Play) -> 
         stage.take()
         (await child_of(supervisor, "a")).tell(Boom())
         await gate.entered.wait()
-        async with asyncio.timeout(3.0):  # it must not turn in circles meanwhile
+        async with asyncio.timeout(120.0):  # it must not turn in circles meanwhile
             await clock.advance(1.0)  # c would be due
         assert "+c" not in stage.log
         gate.released.set()

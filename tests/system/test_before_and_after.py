@@ -17,7 +17,7 @@ from greenroom.testing import assert_ledger_balanced
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-DEADLINE = 20.0
+DEADLINE = 120.0
 
 
 class Echo(Actor[Any, Any]):

@@ -33,7 +33,7 @@ from greenroom import (
 from greenroom.errors import GreenroomError
 from greenroom.testing import assert_ledger_balanced
 
-DEADLINE = 20.0
+DEADLINE = 120.0
 
 KINDS = ("sync", "async", "with hooks", "stashing")
 WORDS = ("note", "fail", "unhandled", "stop", "forward", "again", "child", "timer", "slow", "defer", "answer", "pipe")

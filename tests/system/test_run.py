@@ -17,7 +17,7 @@ from greenroom.errors import GreenroomError, InvalidDelay, NameTaken, NotStarted
 from greenroom.exits import ExitKind
 from greenroom.testing import assert_ledger_balanced
 
-DEADLINE = 20.0
+DEADLINE = 120.0
 
 
 class Echo(Actor[Any, Any]):

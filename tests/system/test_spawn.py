@@ -28,7 +28,7 @@ from greenroom.exits import ExitKind
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-DEADLINE = 20.0
+DEADLINE = 120.0
 
 
 class Greeter(Actor[str, str]):

@@ -16,7 +16,7 @@ from greenroom.errors import NameTaken
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-DEADLINE = 20.0
+DEADLINE = 120.0
 
 
 class Greeter(Actor[str, str]):

@@ -13,7 +13,7 @@ import pytest
 from greenroom import Actor, ActorSystem, ManualClock, SystemConfig
 from greenroom.testing import Simulation
 
-PATIENCE = 10.0
+PATIENCE = 120.0
 STUCK_AFTER = 0.05
 
 

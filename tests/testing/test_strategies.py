@@ -16,7 +16,7 @@ from hypothesis.errors import NoSuchExample
 from greenroom import Actor, ActorRef, ActorSystem, Directive, Supervision
 from greenroom.errors import ConfigError
 from greenroom.testing import Simulation, faults
-from greenroom.testing.exploring.quiet import quiet
+from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.faults import Crash, Delay, Fault, Fill, Slow, Stop
 from greenroom.testing.strategies import fault_lists, schedules, simulations
 
@@ -69,7 +69,7 @@ def falsified(test: Callable[..., None], **strategies: Any) -> tuple[BaseExcepti
         test(**values)
 
     said = io.StringIO()
-    with quiet(), redirect_stdout(said), pytest.raises(Exception) as caught:
+    with silence_logs(), redirect_stdout(said), pytest.raises(Exception) as caught:
         run()
     notes = "\n".join(getattr(caught.value, "__notes__", []))
     return caught.value, f"{said.getvalue()}\n{notes}", last
@@ -95,7 +95,7 @@ def test_the_falsifying_example_runs_again_when_it_is_pasted() -> None:
     )
     pasted = eval(repr(simulation), {"Simulation": Simulation, **vars(faults)})
     assert repr(simulation) in said
-    with quiet(), pytest.raises(type(error), match=re.escape(str(error))):
+    with silence_logs(), pytest.raises(type(error), match=re.escape(str(error))):
         pasted.run(work)
 
 
@@ -182,7 +182,7 @@ def test_of_several_faults_those_that_matter_are_left() -> None:
             return True
         return False
 
-    with quiet():
+    with silence_logs():
         assert find(fault_lists(*declared), fails, settings=QUICK) == [faults.crash("worker-1", at=1)]
 
 

@@ -17,7 +17,7 @@ from greenroom.wire import transport
 from greenroom.wire.transport import Connection, Side
 
 SECRET = b"a secret"
-PATIENCE = 10.0
+PATIENCE = 120.0
 
 
 class End:

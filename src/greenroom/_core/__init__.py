@@ -1,6 +1,10 @@
 """The loop: cells with mailboxes, and what runs them. Knows nothing of actors, refs or supervision.
 
-From the ground up: `ring` holds messages; `mailbox` adds lanes, admission and overflow; `cell` adds a handler and an
-identity; `table` finds cells by id; `runqueue` says who is next; `timers` and `inbound` bring in what time and other
-threads send; `stepping` runs coroutines; `loop` turns all of it; `poller` lets it live inside asyncio or uvloop.
+From the ground up: the files in this folder, then
+  mailbox     the message path: a cell, its mailbox, lanes and rings
+  timing      timers, the virtual clock, the time budget of a tick
+  simulation  schedules, and the director that decides and records
+  delivery    admission to a mailbox: from this thread, and from others
+  scheduler   the loop: ticks, visits, async handlers, asyncio around it
+  handoff     calls and messages that another thread works on
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Awaited", "CarriedMessages", "Elsewhere", "Hand", "Pending"]
+__all__ = ["Awaited", "CarriedMessages", "Hand", "Named", "Pending", "PendingHandoff"]
 
 
 class Pending(Protocol):
@@ -57,20 +57,28 @@ class CarriedMessages(Protocol):
         ...
 
 
-class Elsewhere(Protocol):
-    """Work that another thread does for a cell, as its loop keeps it; `Handoff` is it."""
+class Named(Protocol):
+    """Something that can be named in logs and errors: `Cell` is one."""
 
-    @property
-    def since(self) -> float:
-        """When it was given away, by the machine's clock."""
+    def name(self) -> str:
+        """What to call it."""
         ...
 
-    def is_waiting(self) -> bool:
+
+class PendingHandoff(Protocol):
+    """Work that another thread does for a cell, as the cell's loop keeps it; `Handoff` is it."""
+
+    @property
+    def cell(self) -> Named:
+        """Whose work it is."""
+        ...
+
+    def is_at_rest(self) -> bool:
         """Whether it is known to wait for something that its own loop has to bring about."""
         ...
 
-    def come_to_rest(self, tell: Callable[[], object], /) -> None:
-        """Have `tell` called when it may be known whether it waits."""
+    def report_rest(self, tell: Callable[[], object], /) -> None:
+        """Have `tell` called when it may be known to be at rest."""
         ...
 
 

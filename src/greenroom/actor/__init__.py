@@ -1,6 +1,12 @@
-"""What a user writes against: actors, behaviors, refs, contexts, asks; and the life an actor leads.
+"""What a user writes against, and the life an actor leads.
 
-`address` and `ask` are the message path, `record` the record of one actor, `lifecycle` its births and ends. They are
-compiled. What users see is built on them in plain Python: `ref` on `address`, `context` on `record`. `ports` says what
-this floor asks of the system above it.
+From the ground up:
+  records     what the runtime writes down about one actor; protocols for what lies above
+  messaging   refs, asks, signals, timers, stash, dead letters
+  relations   watches, monitors, links
+  api         Actor, Context, Behaviors, Props, spawn
+  life        one life: hooks, start, restart, end, forcing
+  failure     the failure decision, restart groups, reports
+  lifecycle   ties these together: the host of a loop; `spawner` is the way in from outside
+  offload     actors whose code runs on another thread, or in another process
 """

@@ -1,1 +1,1 @@
-"""The system: where actors live, from the first spawn to the last word of the shutdown."""
+"""`ActorSystem`, and what belongs to it: configuration, dispatchers, shutdown, snapshots."""

@@ -1,4 +1,4 @@
-"""`SystemConfig`: how much a system takes on, and where its time and chance come from.
+"""`SystemConfig`: the limits, defaults, clock and seed of a system.
 
 >>> SystemConfig(max_actors=10).max_actors
 10
@@ -34,7 +34,7 @@ __all__ = ["SystemConfig"]
 
 _PREFIX = "GREENROOM_"
 _NOT_OURS = frozenset({"PURE", "REQUIRE_COMPILED", "EXPECT"})
-"""Variables with our prefix that are about building and testing the package."""
+"""Variables with our prefix that are for building and testing the package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -46,36 +46,36 @@ class SystemConfig(ByFields):
     mailbox: MailboxConfig = field(default_factory=MailboxConfig)
     """The mailbox of actors that are spawned without one."""
     max_msgs_per_actor: int = 64
-    """Messages one visit to an actor handles at most."""
+    """The maximum number of messages in one visit to an actor."""
     max_actors_per_tick: int = 1024
-    """Visits the loop makes before it lets asyncio run."""
+    """The maximum number of visits before the loop lets asyncio run."""
     max_tick_time: float = 0.002
-    """Seconds after which the loop lets asyncio run, once the message in hand is done."""
+    """Seconds after which the loop lets asyncio run, when the current message is done."""
     max_timers: int = 10_000_000
     max_io_watches: int = 1024
     stop_timeout: float = 5.0
-    """Seconds that an actor and its children have to stop, before they are forced."""
+    """Seconds that an actor and its children have to stop before they are forced."""
     dead_letters: int = 1000
     """How many dead letters are kept."""
     slow_after: float = 0.1
-    """Seconds after which observers hear of a slow handler."""
+    """Seconds after which a handler counts as slow, and observers are told."""
     stuck_after: float = 1.0
-    """Seconds after which a handler that still holds the system's thread is named in the log; 0 for never."""
+    """Seconds after which a handler that still blocks the system's thread is logged; 0 for never."""
     history: bool = False
     """Whether actors remember the states they went through."""
     clock: Clock | None = None
-    """Where time comes from; the machine's monotonic clock if None."""
+    """The source of time; the machine's monotonic clock if None."""
     seed: int | None = None
     """The seed of `system.random`; a fresh one if None."""
     supervision: Supervision = field(default_factory=Supervision)
-    """What becomes of actors that fail, if nothing else was said when they or their parents were spawned."""
+    """The supervision of actors for which neither their spawn nor their parent's says otherwise."""
     env: Mapping[str, Any] = field(default_factory=dict)
     """What actors find in `ctx.env`."""
     dispatchers: Mapping[str, Any] = field(default_factory=dict)
-    """Dispatchers beside the built-in ones, or those with other settings: `{"io": Parallel(threads=8)}`."""
+    """Further dispatchers, or other settings for the built-in ones: `{"io": Parallel(threads=8)}`."""
     placement: Mapping[str, str] = field(default_factory=dict)
-    """Which dispatcher runs the actors that were spawned without one, by patterns of their paths; the first that fits
-    counts: `{"/ingest/*": "io"}`. A nameless actor's path ends with its class and a `$`."""
+    """The dispatchers of actors that are spawned without one, by patterns of their paths; the first match counts:
+    `{"/ingest/*": "io"}`. The path of a nameless actor ends with its class and a `$`."""
 
     def __post_init__(self) -> None:
         self.limits()
@@ -98,14 +98,14 @@ class SystemConfig(ByFields):
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
         _require_dispatchers(self)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Mapping proxies cannot be pickled; their contents can.
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         plain = {name: dict(value) if isinstance(value, MappingProxyType) else value for name, value in values.items()}
         return SystemConfig.from_mapping, (plain,)
 
     def limits(self) -> Limits:
-        """The part of it that a loop enforces."""
+        """The limits that a loop enforces."""
         return Limits(
             max_actors=self.max_actors,
             max_msgs_per_actor=self.max_msgs_per_actor,
@@ -124,7 +124,7 @@ class SystemConfig(ByFields):
     @classmethod
     def from_toml(cls, path: str | Path) -> SystemConfig:
         """Read `[tool.greenroom]` of a TOML file, or `[greenroom]`, or (without either) the whole file."""
-        import tomllib  # these two take a while to import, and few programs need them
+        import tomllib  # slow to import, and few programs need them
         from pathlib import Path
 
         try:
@@ -197,7 +197,7 @@ def _require_dispatchers(config: SystemConfig) -> None:
             raise ConfigError(name, given, "must be a mapping with texts as its keys")
         object.__setattr__(config, name, MappingProxyType(dict(given)))
     if config.dispatchers or config.placement:
-        # Few programs need them, and they take a while to import.
+        # Few programs need it, and it is slow to import.
         from greenroom.system.dispatchers.registry import Dispatchers
 
         Dispatchers("config", config.dispatchers, config.placement)
@@ -230,7 +230,7 @@ def _lane_of(name: object) -> Lane:
         ) from None
 
 
-def _parse(variable: str, setting: str, text: str) -> Any:
+def _parse(variable: str, setting: str, text: str) -> bool | int | float:
     if setting in ("clock", "dispatchers", "env", "mailbox", "placement", "supervision"):
         raise ConfigError(variable, text, "cannot be given as a variable")
     if setting == "history":

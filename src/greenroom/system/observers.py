@@ -1,46 +1,51 @@
-"""Who is told of what happens in a system."""
+"""Observers of what happens in a system."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from greenroom._core.observerhooks import ObserverHooks
+
+if TYPE_CHECKING:
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.exits import ExitReason
+    from greenroom.lanes import Lane
 
 __all__ = ["Observer", "Observers"]
 
 
 class Observer(Protocol):
-    """Something with one or more of these methods; those it lacks are not called, and cost nothing.
+    """An object with one or more of these methods. Those that it lacks are not called, and cost nothing.
 
-    They are called in the middle of things, on the system's own thread (`mailbox_full` and `message_dropped` on the
-    sender's): be quick. One that raises is logged and removed.
+    The methods are called synchronously, on the system's own thread (`mailbox_full` and `message_dropped` on the
+    sender's), so they must be quick. If one raises, the error is logged and the observer removed.
 
-    One that has a `stuck_handler(ref, message, seconds, stack)` besides is told of handlers that hold the system's
-    thread and do not end; on a thread of its own.
+    There is one more, `stuck_handler(ref, message, seconds, stack)`. It is called, on another thread, for handlers that
+    block the system's thread.
     """
 
-    def actor_started(self, ref: Any) -> None:
+    def actor_started(self, ref: ActorRef) -> None:
         """An actor is running."""
 
-    def actor_stopped(self, ref: Any, reason: Any) -> None:
+    def actor_stopped(self, ref: ActorRef, reason: ExitReason) -> None:
         """An actor has ended for good."""
 
-    def actor_restarted(self, ref: Any, cause: Any) -> None:
-        """An actor was made afresh."""
+    def actor_restarted(self, ref: ActorRef, cause: BaseException | None) -> None:
+        """An actor was restarted."""
 
-    def escalated(self, ref: Any, cause: Any) -> None:
-        """A failure was handed on to the next supervisor."""
+    def escalated(self, ref: ActorRef, cause: BaseException) -> None:
+        """A failure was escalated to the next supervisor."""
 
-    def mailbox_full(self, ref: Any, message: Any, lane: Any) -> None:
-        """A message was refused."""
+    def mailbox_full(self, ref: ActorRef, message: Any, lane: Lane) -> None:
+        """A message was rejected, because the mailbox is full."""
 
-    def message_dropped(self, ref: Any, message: Any, lane: Any) -> None:
-        """A message was dropped, by policy."""
+    def message_dropped(self, ref: ActorRef, message: Any, lane: Lane) -> None:
+        """A message was dropped by the overflow policy."""
 
-    def dead_letter(self, ref: Any, message: Any, sender: Any, why: str) -> None:
+    def dead_letter(self, ref: ActorRef, message: Any, sender: object, why: str) -> None:
         """A message will never be handled."""
 
-    def slow_handler(self, ref: Any, message: Any, seconds: float) -> None:
+    def slow_handler(self, ref: ActorRef, message: Any, seconds: float) -> None:
         """A handler took long."""
 
 
@@ -53,9 +58,9 @@ class Observers:
         self._hooks = hooks
 
     def add(self, observer: object) -> None:
-        """Tell `observer` of every event that it has a method for (see `Observer`)."""
+        """Call the methods of `observer` for every event that it has one for (see `Observer`)."""
         self._hooks.add(observer)
 
     def remove(self, observer: object) -> None:
-        """Tell `observer` nothing more."""
+        """Call the methods of `observer` no longer."""
         self._hooks.remove(observer)

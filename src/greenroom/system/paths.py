@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.scheduler.loop import Loop
 from greenroom.actor.records.record import ChildList
 from greenroom.errors import BadArgument
 
+if TYPE_CHECKING:
+    from greenroom.actor.messaging.ref import ActorRef
+
 __all__ = ["find_by_name"]
 
 
-def find_by_name(loop: Loop, top: ChildList, wanted: str | int) -> Any:
-    """The ref of the actor with this id, path, or name at the top; None if none is alive."""
+def find_by_name(loop: Loop, top: ChildList, wanted: str | int) -> ActorRef | None:
+    """The ref of the actor with this id, path, or top-level name; None if none is alive."""
     if isinstance(wanted, int):
         cell = loop.table.find(wanted)
         return None if cell is None else cell.ref
     if not isinstance(wanted, str):
         raise BadArgument(f"actors are found by name, path or id, not by {wanted!r}")
     child_list: ChildList | None = top
-    found: Any = None
+    found: ActorRef | None = None
     for name in wanted.removeprefix("/").split("/"):
         found = None if child_list is None else _child(loop, child_list, found, name)
         if found is None:
@@ -28,15 +31,16 @@ def find_by_name(loop: Loop, top: ChildList, wanted: str | int) -> Any:
     return found
 
 
-def _child(loop: Loop, child_list: ChildList, parent: Any, name: str) -> Any:
+def _child(loop: Loop, child_list: ChildList, parent: ActorRef | None, name: str) -> ActorRef | None:
     record = child_list.names.get(name)
     if record is not None:
-        return record.cell.ref
-    # A nameless actor is called after its kind and its number, so the number finds it.
+        named: ActorRef = record.cell.ref
+        return named
+    # The name of a nameless actor ends with its id, so we find it by that.
     _, mark, number = name.rpartition("$")
     slot, _, generation = number.partition(".")
     if not mark or not slot.isdecimal() or not (generation or "1").isdecimal():
         return None
     cell = loop.table.find(int(generation or 1) << 32 | int(slot))
-    ref: Any = None if cell is None else cell.ref
+    ref: ActorRef | None = None if cell is None else cell.ref
     return ref if ref is not None and ref.name == name and ref._parent == parent else None

@@ -1,10 +1,10 @@
-"""How a system ends, in five phases and within one deadline:
+"""The shutdown of a system, in five phases and within one deadline:
 
-1  nothing can be spawned any more, and every actor is told to stop, all at once
-2  they stop, parents after their children
-3  those that are still there at the deadline are forced, and named
+1  spawning is closed, and every actor is told to stop, all at once
+2  the actors stop, children before their parents
+3  actors that have not stopped by the deadline are forced, and reported
 4  the loop stops: asyncio gets its thread back, timers end, late messages are dead letters
-5  the account: how many started, terminated, were forced; whoever waits for the end is told
+5  the report: how many actors started, terminated and were forced; those who wait for the end are told
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.timing.timers import Alarm
 from greenroom.actor.life.forcing import cancel_handler
@@ -24,6 +24,7 @@ from greenroom.exits import KILLED, SHUTDOWN
 from greenroom.frozen import Frozen
 
 if TYPE_CHECKING:
+    from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.poller import Poller
     from greenroom.actor.lifecycle import Lifecycle
 
@@ -32,14 +33,16 @@ __all__ = ["Phase", "Shutdown", "ShutdownReport"]
 _log = logging.getLogger("greenroom")
 
 _END_TIME = 1.0
-"""Seconds that threads with nothing to do have to end, when the system has."""
+"""Seconds that we wait for idle threads to end, when the system has stopped."""
 _LOOKS = 200
+_LAST_CHANCE = 0.25
+"""Seconds of real time that cancelled handlers on other threads have to end, when the system's own time is up."""
 _TURNS = 3
-"""Turns of asyncio that a cancelled handler has before it is abandoned, when the system's own time is up."""
+"""Turns of asyncio that a cancelled handler has after the deadline, before it is abandoned."""
 
 
 class Phase:
-    """Where a system stands."""
+    """The phases of a system's life."""
 
     NEW = "new"
     RUNNING = "running"
@@ -48,7 +51,7 @@ class Phase:
 
 
 class ShutdownReport(Frozen):
-    """How a system ended. `forced` are the paths of actors that did not stop in time."""
+    """How a system ended. `forced` has the paths of the actors that did not stop in time."""
 
     __slots__ = ("started", "terminated", "forced", "seconds", "cause")  # noqa: RUF023 - in the order of the arguments
 
@@ -65,7 +68,7 @@ class ShutdownReport(Frozen):
 
 
 class _OverallDeadline(Alarm):
-    """Rings by the system's own clock."""
+    """Calls `ring` at the deadline, by the system's own clock."""
 
     __slots__ = ("_ring",)
 
@@ -74,20 +77,18 @@ class _OverallDeadline(Alarm):
         self._ring = ring
 
     def ring(self, admission: object) -> None:
-        """The time is up."""
+        """The deadline has passed."""
         self._ring()
 
 
 class Shutdown:
-    """The end of one system. Begun once, by the first to ask; everybody else joins."""
+    """The shutdown of one system. The first request begins it; later ones join it."""
 
-    def __init__(
-        self, name: str, life: Lifecycle, poller: Poller, let_go_of_threads: Callable[[], list[Thread]]
-    ) -> None:
+    def __init__(self, name: str, life: Lifecycle, poller: Poller, release_threads: Callable[[], list[Thread]]) -> None:
         self._name = name
         self._life = life
         self._poller = poller
-        self._let_go_of_threads = let_go_of_threads
+        self._release_threads = release_threads
         self.phase = Phase.NEW
         self.cause: BaseException | None = None
         self.report: ShutdownReport | None = None
@@ -99,7 +100,7 @@ class Shutdown:
         self._all_gone: asyncio.Future[bool] | None = None
 
     def request(self, timeout: float, cause: BaseException | None = None) -> None:
-        """Begin, unless it has begun. On the system's own thread."""
+        """Begin the shutdown, unless it has begun. On the system's own thread."""
         if self.cause is None and self.phase != Phase.STOPPED:
             self.cause = cause
         if self.phase in (Phase.STOPPING, Phase.STOPPED):
@@ -117,23 +118,23 @@ class Shutdown:
     async def _run(self, timeout: float) -> None:
         loop = self._life.loop
         began = loop.now()
-        self._all_gone = asyncio.get_running_loop().create_future()
+        all_gone = self._all_gone = asyncio.get_running_loop().create_future()
         for record in reversed(self._life.top.records()):
             self._life.request_end(record.cell, SHUTDOWN)
         try:
-            if self._life.top.count > 0 and not await self._wait(timeout):
+            if self._life.top.count > 0 and not await self._wait(all_gone, timeout):
                 _log.warning("%s: %d actors did not stop in %s s", self._name, len(loop.table), timeout)
                 await self._cancel_handlers()
         finally:
-            # Also when asyncio is closing down and cancels this task: there will be no turn after that.
+            # Also when asyncio is closing and cancels this task: it gets no further turn.
             try:
                 self._force_all()
-                await self._part_with(self._stop_loop(began))
+                await self._join_threads(self._stop_loop(began))
             finally:
                 self._tell_waiters()
 
-    async def _part_with(self, threads: list[Thread]) -> None:
-        """Wait for threads that have nothing to do any more; those that a handler holds on to are left behind."""
+    async def _join_threads(self, threads: list[Thread]) -> None:
+        """Wait for threads to end; those that a handler blocks are left running."""
         for _ in range(_LOOKS):
             threads = [thread for thread in threads if thread.is_alive()]
             if not threads:
@@ -143,18 +144,16 @@ class Shutdown:
             told = "%s: a handler holds the thread %r and cannot be interrupted; it is left behind"
             _log.error(told, self._name, thread.name)
 
-    async def _wait(self, timeout: float) -> bool:
-        """Whether all actors ended in time: by the system's clock, and in no case later than by the machine's."""
+    async def _wait(self, all_gone: asyncio.Future[bool], timeout: float) -> bool:
+        """Whether all actors ended in time: by the system's clock or by the machine's, whichever is first."""
         loop = self._life.loop
-        all_gone: Any = self._all_gone
         alarm = _OverallDeadline(loop.now() + timeout, self._time_is_up)
         loop.timers.add(alarm)
         if loop.runq.asleep:
             loop.runq.wake()
         handle = asyncio.get_running_loop().call_later(timeout, self._time_is_up)
         try:
-            in_time: bool = await all_gone
-            return in_time
+            return await all_gone
         finally:
             handle.cancel()
             alarm.disarm(loop.timers)
@@ -177,10 +176,11 @@ class Shutdown:
         for _ in range(_TURNS):
             await asyncio.sleep(0)
         if self._life.loop.handoffs:
-            await self._poller.idle()
+            # Those on other threads have some real time: what blocks there cannot be waited for.
+            await asyncio.wait({asyncio.create_task(self._poller.idle())}, timeout=_LAST_CHANCE)
 
     def _force_all(self) -> None:
-        """End whatever is left, children before their parents; no hook runs any more."""
+        """End all remaining actors, children before their parents, without running hooks."""
         for cell in _bottom_up(self._life.top.records()):
             record = cell.record
             if not isinstance(record, ActorRecord):
@@ -195,12 +195,12 @@ class Shutdown:
             self._life.finish(cell, record, KILLED if record.state > 0 else SHUTDOWN)
 
     def _stop_loop(self, began: float) -> list[Thread]:
-        """Phases 4 and 5; the threads that are still to end."""
+        """Phases 4 and 5. Returns the threads that have not ended yet."""
         loop = self._life.loop
         seconds = loop.now() - began
         self._poller.detach()
         loop.close()
-        threads = self._let_go_of_threads()
+        threads = self._release_threads()
         self.phase = Phase.STOPPED
         forced = tuple(self._life.forced)
         self.report = ShutdownReport(self._life.spawned, self._life.terminated, forced, seconds, self.cause)
@@ -217,7 +217,7 @@ class Shutdown:
         return threads
 
     def leave_behind(self) -> None:
-        """A handler holds the system's thread and cannot be interrupted: name it, and wait no longer. Any thread."""
+        """Report a handler that blocks the system's thread, and stop waiting for it. From any thread."""
         hand = self._life.loop.visits.hand
         told = "%s: %s holds the thread and cannot be interrupted; it is left behind"
         if hand is None:
@@ -233,7 +233,7 @@ class Shutdown:
             self.over.set()
             waiters, self._waiters = self._waiters, []
         for aio, future in waiters:
-            with suppress(RuntimeError):  # that loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # that loop is closed, so nobody waits
                 aio.call_soon_threadsafe(_resolve, future)
 
     async def wait(self) -> None:
@@ -252,8 +252,8 @@ def _resolve(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _bottom_up(records: list[ActorRecord]) -> list[Any]:
-    """The cells of `records` and all below them, children before their parents."""
+def _bottom_up(records: list[ActorRecord]) -> list[Cell]:
+    """The cells of `records` and of all their descendants, children before their parents."""
     found = []
     waiting = list(records)
     while waiting:

@@ -1,4 +1,4 @@
-"""What a system looks like at one moment: frozen, and ready for JSON."""
+"""Snapshots of a system and its actors: frozen, and ready for JSON."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ class ActorSnapshot:
     parent: int | None
     children: tuple[int, ...]
     depths: dict[str, int]
-    """How many messages are queued, by lane; lanes that are empty are left out."""
+    """How many messages are queued, by lane; empty lanes are left out."""
     stashed: int
     busy: bool
-    """Whether a message is in hand: its handler is running, or suspended."""
+    """Whether a message is in hand: its handler runs or is suspended."""
     watchers: int
     ledger: Ledger
     dispatcher: str = CONCURRENT
     """Which dispatcher runs its code."""
     incarnation: int = 1
-    """How many times it has been made; 1 if it was never restarted."""
+    """The number of its incarnation; 1 if it was never restarted."""
     restarts: int = 0
-    """How often it was restarted after a failure or with its siblings; `ref.restart()` does not count."""
+    """How often it was restarted after a failure or with its siblings, not counting `ref.restart()`."""
     last_restart: float | None = None
     next_attempt: float | None = None
-    """When it will be started again, if it waits for that."""
+    """When it will be restarted, if a restart is pending."""
     failures: int = 0
-    """How often it failed in a row, without having run for long enough in between."""
+    """How often it failed in a row, without running long enough in between."""
     last_failure: str | None = None
     crash_looping: bool = False
-    """Whether that is so often that somebody should have a look."""
+    """Whether `failures` is so high that it needs attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,13 @@ class SystemSnapshot:
 
     def to_json(self) -> str:
         """The same as JSON."""
-        import json  # takes a while to import, and few programs need it
+        import json  # slow to import, and few programs need it
 
         return json.dumps(self.as_dict())
 
 
 def snapshots_of(child_list: ChildList) -> list[ActorSnapshot]:
-    """Every actor of `child_list` and below, parents before their children."""
+    """Snapshots of `child_list` and all descendants, parents before their children."""
     found: list[ActorSnapshot] = []
     waiting = list(reversed(child_list.records()))
     while waiting:
@@ -113,7 +113,7 @@ def _snapshot_of(record: ActorRecord, children: list[ActorRecord]) -> ActorSnaps
 
 
 def _dispatcher_of(record: ActorRecord) -> str | None:
-    """The name of the dispatcher that runs its code, if that is not the system's own loop."""
+    """The name of its dispatcher, if that is not the system's own loop."""
     return None if record.extras is None else record.extras.dispatcher
 
 
@@ -138,7 +138,7 @@ CRASH_LOOP = 3
 
 
 def draw(title: str, child_list: ChildList) -> str:
-    """The actors as a tree, in plain text: name, kind, state, and what is queued."""
+    """The actors as a tree, in plain text: name, kind, state, and queued messages."""
     return "\n".join([title, *_lines(child_list, "")])
 
 

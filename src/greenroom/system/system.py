@@ -1,4 +1,4 @@
-"""`ActorSystem`: where actors live."""
+"""`ActorSystem`: runs actors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from greenroom.actor.life.spec import ActorSpec
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.offload.executor import Executor
     from greenroom.seededrandom import Random
     from greenroom.system.dispatchers.registry import Dispatchers
     from greenroom.system.snapshot import SystemSnapshot
@@ -57,13 +59,13 @@ __all__ = ["ActorSystem"]
 T = TypeVar("T")
 
 CALL_TIMEOUT = 30.0
-"""Seconds that a call from another thread waits for the loop to come to it."""
+"""Seconds that a call from another thread waits for the loop."""
 SHUTDOWN_TIMEOUT = 30.0
 
 _numbers = itertools.count(1)
 
 
-# Both bases have `spawn`: one its types, the other its code.
+# Both bases have `spawn`: `Spawns` has its types, `Spawner` its code.
 class ActorSystem(Spawns, Spawner):
     """Where actors live: `async with` it, `with` it, or `run()` it.
 
@@ -90,7 +92,7 @@ class ActorSystem(Spawns, Spawner):
         self._loop = Loop(self.config.limits(), self.config.clock, self._life, hooks)
         self._life.serve(self._loop)
         self._poller = Poller(self._loop)
-        self._shutdown = Shutdown(name, self._life, self._poller, self._let_go_of_threads)
+        self._shutdown = Shutdown(name, self._life, self._poller, self._release_threads)
         self._thread: threading.Thread | None = None
         self.dead_letters = DeadLetters(self.config.dead_letters, self.clock)
         self.observers = Observers(hooks)
@@ -106,26 +108,27 @@ class ActorSystem(Spawns, Spawner):
 
     @property
     def clock(self) -> Clock:
-        """Where its time comes from."""
+        """Its source of time."""
         clock: Clock = self._loop.clock
         return clock
 
     @property
     def random(self) -> Random:
-        """Where its chance comes from: seeded, so that a run can be repeated."""
+        """Its source of random numbers: seeded, so that a run can be repeated."""
         made: Random | None = vars(self).get("_random")
         if made is None:
-            from greenroom.seededrandom import Random  # most programs never draw a number
+            from greenroom.seededrandom import Random  # most programs need no random numbers
 
             director = self._loop.director
             seed = director.seed if director is not None and self.config.seed is None else self.config.seed
-            made = vars(self).setdefault("_random", Random(seed))  # in one step: two threads may be the first
+            fresh: Random = vars(self).setdefault("_random", Random(seed))  # atomic: two threads may do this at once
+            return fresh
         return made
 
     # -- running
 
     def _start(self) -> None:
-        """Begin to run, on this thread, inside its running asyncio loop."""
+        """Start running on this thread, in its running asyncio loop."""
         if self._shutdown.phase != Phase.NEW:
             if self._shutdown.phase == Phase.RUNNING:
                 raise WaitsForItself(f"the system {self.name!r} is running already")
@@ -133,12 +136,12 @@ class ActorSystem(Spawns, Spawner):
         self._poller.attach()
         self._shutdown.phase = Phase.RUNNING
         if self.config.stuck_after > 0 and self._loop.director is None:
-            from greenroom.system import watchdog  # takes a while to import
+            from greenroom.system import watchdog  # slow to import
 
             watchdog.watch(self, self.config.stuck_after)
 
     async def start(self) -> Self:
-        """Begin to run, in the asyncio loop that runs here: for notebooks, where `async with` would end with its cell.
+        """Start running in the current asyncio loop. For notebooks, where `async with` would end with its cell.
 
         `await system.shutdown()` ends it.
         """
@@ -158,9 +161,9 @@ class ActorSystem(Spawns, Spawner):
 
     def __enter__(self) -> Self:
         if self._shutdown.phase != Phase.NEW or self._thread is not None:
-            self._start()  # which says what is wrong
+            self._start()  # raises an error that says what is wrong
         ready: ThreadFuture[None] = ThreadFuture()
-        # A daemon, because of handlers that never return: the process must be able to end without them.
+        # A daemon, so that a handler that never returns does not keep the process alive.
         self._thread = threading.Thread(target=self._run_thread, args=(ready,), name=self.name, daemon=True)
         self._thread.start()
         ready.result(CALL_TIMEOUT)
@@ -204,9 +207,9 @@ class ActorSystem(Spawns, Spawner):
         self._raise_failure()
 
     def close(self, timeout: float = SHUTDOWN_TIMEOUT) -> None:
-        """What `shutdown` does, for programs without asyncio: block until the system has stopped, or time is up.
+        """Like `shutdown`, for programs without asyncio: block until the system has stopped, or the time is up.
 
-        A handler that holds the thread cannot be interrupted: it is named in the log and left behind.
+        A handler that blocks the thread cannot be interrupted: it is logged and left running.
         """
         _require_timeout(timeout)
         if self._thread is None:
@@ -221,11 +224,11 @@ class ActorSystem(Spawns, Spawner):
             self._shutdown.leave_behind()
 
     def stop(self) -> None:
-        """Ask for the shutdown, and go on. From any thread, and from inside an actor."""
+        """Request the shutdown, and return at once. From any thread, and from inside an actor."""
         self._request_shutdown(SHUTDOWN_TIMEOUT, None)
 
     def fail(self, cause: BaseException) -> None:
-        """End the system because of `cause`, which leaving `async with` or `run()` will raise as `SystemFailed`."""
+        """Shut down because of `cause`. `async with` and `run()` then raise `SystemFailed` from it."""
         self._request_shutdown(SHUTDOWN_TIMEOUT, cause)
 
     def _request_shutdown(self, timeout: float, cause: BaseException | None) -> None:
@@ -237,7 +240,7 @@ class ActorSystem(Spawns, Spawner):
     async def shutdown(self, timeout: float = SHUTDOWN_TIMEOUT) -> None:
         """Stop every actor and then the system; those that have not stopped after `timeout` seconds are forced.
 
-        Called again, it waits for the same end. Called by an actor's handler it only asks, and returns at once.
+        A second call waits for the same end. In an actor's handler it only requests the shutdown, and returns at once.
         """
         _require_timeout(timeout)
         self._request_shutdown(timeout, None)
@@ -273,9 +276,9 @@ class ActorSystem(Spawns, Spawner):
             raise SystemFailed(self.name, cause) from cause
 
     async def settle(self, timeout: float = 30.0) -> None:
-        """Return when nothing is queued or in hand; what timers will bring, or is stashed, does not count.
+        """Return when no message is queued or in hand. Stashed messages and pending timers do not count.
 
-        What is queued for an actor that waits to be restarted is waited for too, unless the clock is a manual one.
+        Messages of an actor that waits for its restart count too, unless the clock is a manual one.
         """
         _require_timeout(timeout)
         if self._is_in_handler():
@@ -286,9 +289,9 @@ class ActorSystem(Spawns, Spawner):
             async with asyncio.timeout(timeout):
                 await self._poller.rest()
         except TimeoutError:
-            raise SettleTimeout(self.name, timeout, self._what_keeps_it_busy()) from None
+            raise SettleTimeout(self.name, timeout, self._busy_actors()) from None
 
-    def _what_keeps_it_busy(self) -> str:
+    def _busy_actors(self) -> str:
         busy = [cell.name() for cell in self._loop.table if cell.task is not None or cell.queued()]
         more = f" and {len(busy) - 5} more" if len(busy) > 5 else ""
         return ", ".join(busy[:5]) + more if busy else "messages kept coming"
@@ -296,24 +299,23 @@ class ActorSystem(Spawns, Spawner):
     # -- actors
 
     def actor(self, name_or_id: str | int) -> ActorRef | None:
-        """The actor with this id, this path (`/parent/child`) or this name at the top; None if none is alive."""
-        found: ActorRef | None = self.call("actor()", lambda: find_by_name(self._loop, self._life.top, name_or_id))
-        return found
+        """The actor with this id, path (`/parent/child`) or top-level name; None if none is alive."""
+        return self.call("actor()", lambda: find_by_name(self._loop, self._life.top, name_or_id))
 
     def actors(self) -> list[ActorRef]:
         """The refs of all actors that are alive."""
         return self.call("actors()", lambda: [cell.ref for cell in self._loop.table])
 
-    def ref_of_id(self, cell_id: int, path: str) -> Any:
-        """The ref that was pickled with this id; without one, that of whoever has this path now."""
+    def ref_of_id(self, cell_id: int, path: str) -> ActorRef | None:
+        """The ref that was pickled with this id; if the id is 0, the ref of the actor that has this path now."""
         return self.call(
             "unpickling a ref", lambda: (self.actor(path) if cell_id == 0 else None) or self._life.find(cell_id, path)
         )
 
-    # -- what can be seen
+    # -- inspection
 
     def ledger(self, ref: ActorRef | None = None) -> Ledger:
-        """What became of every message, in this system or (given its ref) of one actor, even after its end."""
+        """What happened to every message of this system, or of one actor, even after its end."""
         if ref is None:
             return self.call("ledger()", lambda: count_loop(self._loop))
         if cell_of(ref, "ledger()").loop is not self._loop:
@@ -327,11 +329,11 @@ class ActorSystem(Spawns, Spawner):
         return self.call("tree()", lambda: draw(f"{self.name} ({self._shutdown.phase})", self._life.top))
 
     def snapshot(self) -> SystemSnapshot:
-        """What the system looks like now."""
+        """A snapshot of the system."""
         return self.call("snapshot()", self._snapshot)
 
     def _snapshot(self) -> SystemSnapshot:
-        # A tenth of what importing greenroom would take otherwise (`make bench`, P17).
+        # It would be a tenth of greenroom's import time (`make bench`, P17).
         from greenroom.system.snapshot import SystemSnapshot, snapshots_of
 
         return SystemSnapshot(
@@ -348,7 +350,7 @@ class ActorSystem(Spawns, Spawner):
         )
 
     def call(self, what: str, action: Callable[[], T]) -> T:
-        """Do something on the system's own thread, and wait for its result."""
+        """Call `action` on the system's own thread, and wait for its result."""
         if get_ident() == self._loop.runq.thread or self._shutdown.over.is_set():
             return action()
         if self._shutdown.phase == Phase.NEW:
@@ -376,9 +378,9 @@ class ActorSystem(Spawns, Spawner):
 
     @property
     def dispatchers(self) -> Dispatchers:
-        """Who decides on which thread the code of an actor runs, by name: `spawn(..., dispatcher="parallel")`."""
+        """The dispatchers, by name. They decide where an actor's code runs: `spawn(..., dispatcher="parallel")`."""
         if self._dispatchers is None:
-            # Few programs need them, and they take a while to import.
+            # Few programs need it, and it is slow to import.
             from greenroom.system.dispatchers.registry import Dispatchers
 
             self._dispatchers = Dispatchers(
@@ -391,8 +393,8 @@ class ActorSystem(Spawns, Spawner):
             )
         return self._dispatchers
 
-    def _let_go_of_threads(self) -> list[threading.Thread]:
-        """The loop has stopped: nobody needs to look at it, or work for it; the threads that are still to end."""
+    def _release_threads(self) -> list[threading.Thread]:
+        """The loop has stopped: end the watchdog and the dispatchers. Returns the threads that have not ended yet."""
         if self.config.stuck_after > 0 and self._loop.director is None:
             from greenroom.system import watchdog
 
@@ -401,16 +403,18 @@ class ActorSystem(Spawns, Spawner):
 
     @property
     def has_placement(self) -> bool:
-        """Whether the config has a say in which dispatcher runs an actor."""
+        """Whether the config chooses dispatchers for some actors."""
         return bool(self.config.placement)
 
-    def executor_for(self, dispatcher: str | None, spec: Any, name: str | None, parent: Any) -> tuple[str | None, Any]:
-        """By which dispatcher, and where, the code of a new actor is to run; nothing for the loop's own thread."""
+    def executor_for(
+        self, dispatcher: str | None, spec: ActorSpec, name: str | None, parent: ActorRef | None
+    ) -> tuple[str | None, Executor | None]:
+        """The dispatcher and the executor of a new actor; None for the loop's own thread."""
         if dispatcher == CONCURRENT:
             return None, None
         return self.dispatchers.executor_for(dispatcher, spec, name, parent)
 
-    # -- what the actors' floor asks for
+    # -- what `SystemPort` asks for
 
     @property
     def stop_timeout(self) -> float:
@@ -429,12 +433,12 @@ class ActorSystem(Spawns, Spawner):
 
     @property
     def supervision(self) -> Supervision:
-        """What becomes of failed actors that nothing else was said about."""
+        """The supervision of actors that are spawned without one."""
         return self.config.supervision
 
     @property
     def env(self) -> Mapping[str, Any]:
-        """What actors find in their `env`, unless they were given something else."""
+        """The `env` of actors that are spawned without one."""
         return self.config.env
 
     def everybody_has_gone(self) -> None:
@@ -442,7 +446,7 @@ class ActorSystem(Spawns, Spawner):
         self._shutdown.everybody_has_gone()
 
     def root_has_ended(self, reason: ExitReason) -> None:
-        """The root behavior has ended, and the system ends with it."""
+        """The root actor has ended, so the system shuts down."""
         self._request_shutdown(SHUTDOWN_TIMEOUT, reason.cause if reason.abnormal else None)
 
 

@@ -1,6 +1,6 @@
-"""For tests of programs built on Greenroom: probes, a clock to turn by hand, and checks of how things went.
+"""Test tools for programs built on Greenroom: probes, a harness, simulations, a manual clock, and checks.
 
-Each name is imported when it is first used: the pytest plugin lies in here, and pytest imports that wherever it runs.
+Each name is imported when it is first used: pytest loads the plugin in this package wherever it runs.
 """
 
 from importlib import import_module
@@ -64,7 +64,7 @@ _FROM = {
     "detect_leaks": "testing.checks.leaks",
     "explore": "testing.exploring.exploration",
 }
-"""The module of each name; `faults` is one itself."""
+"""The module of each name. `faults` is a module itself."""
 
 
 def __getattr__(name: str) -> object:

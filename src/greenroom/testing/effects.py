@@ -1,4 +1,4 @@
-"""What an actor under test has done, as values: one class for each kind of effect."""
+"""The effects of an actor under test: what it has done, one class for each kind."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ __all__ = [
 
 
 class Effect:
-    """Something that an actor under test has done, or that has become of it."""
+    """Something that an actor under test did, or that happened to it."""
 
     __slots__ = ()
 
 
 class Sent(Effect):
-    """A message that it sent: `to` whom, by which `lane`, with which actor as its `sender`.
+    """A message that the actor sent: its receiver `to`, its `lane` and its `sender`.
 
-    If it was asked (`is_ask`), the test answers it by `reply` or `fail`.
+    If the message was asked (`is_ask`), the test answers it with `reply` or `fail`.
     """
 
     __slots__ = ("_is_answered", "_question", "_settle", "lane", "message", "sender", "to")
@@ -77,21 +77,21 @@ class Sent(Effect):
 
     @property
     def is_ask(self) -> bool:
-        """Whether somebody waits for a reply to it, or did."""
+        """Whether the message was asked, not told."""
         return self._question is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody still waits for a reply."""
+        """Whether the asker still waits for a reply."""
         return self._question is not None and not self._question.done()
 
-    def reply(self, value: Any = None) -> None:
-        """Answer with `value`; whoever awaits it goes on. If nobody does any more, the reply is a dead letter."""
+    def reply(self, value: object = None) -> None:
+        """Answer with `value`, and let the asker go on. If nobody waits any more, the reply is a dead letter."""
         self._claim("reply()").answer(value)
         self._settle()
 
     def fail(self, cause: BaseException) -> None:
-        """Let `cause` be raised where the reply is awaited."""
+        """Raise `cause` where the reply is awaited."""
         if not isinstance(cause, BaseException):
             raise BadArgument(f"an ask fails with an exception, not with {cause!r}")
         self._claim("fail()").refuse(cause)
@@ -107,9 +107,9 @@ class Sent(Effect):
 
 
 class Spawned(Effect):
-    """An actor that it brought up: what was given to `spawn`, and the `ref` of what stands in for it.
+    """An actor that it spawned: the arguments of `spawn`, and the `ref` of the stub in its place.
 
-    Options are as they hold for it: those that were not given are its parent's, or the system's.
+    Options that were not given have the values of the parent or of the system.
     """
 
     __slots__ = (
@@ -139,7 +139,7 @@ class Spawned(Effect):
         self._messages = messages
 
     def complete(self, record: ActorRecord) -> None:
-        """Take in what is not known yet in the middle of a spawn."""
+        """Fill in what is not known before the spawn is complete."""
         spec: ActorSpec = record.spec
         settings: Settings = record.settings()
         drain = None if record.extras is None else record.extras.drain
@@ -147,8 +147,7 @@ class Spawned(Effect):
         self.factory = spec.factory
         self.args = spec.args
         self.kwargs = spec.kwargs
-        supervision: Any = settings.supervision
-        self.supervision = supervision
+        self.supervision = settings.supervision
         self.mailbox = record.cell.config
         self.drain = Drain.DEAD_LETTER if drain is None else drain
         self.env = dict(settings.env)
@@ -160,24 +159,24 @@ class Spawned(Effect):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return self.ref.name
 
     @property
     def messages(self) -> list[Any]:
-        """What it was sent."""
+        """The messages that were sent to it."""
         return self._messages(self.ref)
 
 
 class TimerStarted(Effect):
-    """A timer that it started; `key` is None for those without one."""
+    """A timer that it started. `key` is None for timers without a key."""
 
     __slots__ = ("_now", "_timer", "delay", "fixed_rate", "interval", "key", "message", "to")
 
     def __init__(self, timer: Timer, key: Hashable, to: ActorRef, delay: float, now: Callable[[], float]) -> None:
         self.key = key
         self.to = to
-        # A timer lets go of what it has when it ends.
+        # A timer clears its fields when it ends.
         self.message: Any = timer.message
         self.delay = delay
         self.interval: float | None = timer.interval or None
@@ -193,19 +192,19 @@ class TimerStarted(Effect):
 
     @property
     def active(self) -> bool:
-        """Whether a tick is still to come or to be handled."""
+        """Whether a tick is still due or not yet handled."""
         return bool(self._timer.active)
 
     @property
     def due(self) -> float:
-        """Seconds until its next tick."""
+        """Seconds until the next tick."""
         return max(0.0, self._timer.deadline - self._now()) if self.active else 0.0
 
 
 class Failed(Effect):
-    """It let an exception out, and what was decided about that. `doing` says what it did: `on Deposit`.
+    """It raised an exception, and its supervision decided what to do. `doing` says where: `on Deposit`.
 
-    What `pre_stop`, `post_stop` and `pre_restart` raise changes nothing: there is no decision about it.
+    `decision` is None for exceptions of `pre_stop`, `post_stop` and `pre_restart`: they change nothing.
     """
 
     __slots__ = ("cause", "decision", "doing")
@@ -213,12 +212,12 @@ class Failed(Effect):
     def __init__(self, cause: BaseException, doing: str) -> None:
         self.cause = cause
         self.doing = doing
-        # Known as soon as the runtime has come to it, before the test goes on.
+        # Set when the runtime has decided, before the test goes on.
         self.decision: Directive | None = None
 
     @property
     def told(self) -> str:
-        """What there is to say of it, for whoever did not expect it."""
+        """A description for a test that did not expect the failure."""
         decided = "which changed nothing" if self.decision is None else str(self.decision)
         return f"{self.doing}: {in_words(self.cause)} ({decided})"
 
@@ -228,7 +227,7 @@ class Failed(Effect):
 
 
 class Stopped(Frozen, Effect):
-    """Another actor that ended by its doing: a child that it stopped, say, or that ended with it."""
+    """Another actor that it ended: a child that it stopped, or that ended with it."""
 
     __slots__ = ("ref",)
 
@@ -239,19 +238,19 @@ class Stopped(Frozen, Effect):
 
 
 class Watched(Frozen, Effect):
-    """It watches `ref`, and is to get `message` instead of the signal, if not None."""
+    """It began to watch `ref`. If `message` is not None, it gets that instead of the signal."""
 
     __slots__ = ("ref", "message")  # noqa: RUF023 - their order is that of the arguments
 
     ref: ActorRef
     message: Any
 
-    def __init__(self, ref: ActorRef, message: Any = None) -> None:
+    def __init__(self, ref: ActorRef, message: object = None) -> None:
         self._set(ref, message)
 
 
 class Unwatched(Frozen, Effect):
-    """It watches `ref` no more."""
+    """It stopped watching `ref`."""
 
     __slots__ = ("ref",)
 
@@ -262,7 +261,7 @@ class Unwatched(Frozen, Effect):
 
 
 class Monitored(Frozen, Effect):
-    """It monitors `ref`, and got `mref` for that."""
+    """It began to monitor `ref`; `mref` identifies the monitor."""
 
     __slots__ = ("ref", "mref")  # noqa: RUF023 - as above
 
@@ -274,7 +273,7 @@ class Monitored(Frozen, Effect):
 
 
 class Demonitored(Frozen, Effect):
-    """It ended one of its monitors."""
+    """It ended a monitor."""
 
     __slots__ = ("ref", "mref")  # noqa: RUF023 - as above
 
@@ -286,7 +285,7 @@ class Demonitored(Frozen, Effect):
 
 
 class Linked(Frozen, Effect):
-    """It shares the fate of `ref`."""
+    """It linked itself to `ref`."""
 
     __slots__ = ("ref",)
 
@@ -297,7 +296,7 @@ class Linked(Frozen, Effect):
 
 
 class Unlinked(Frozen, Effect):
-    """It shares the fate of `ref` no more."""
+    """It unlinked itself from `ref`."""
 
     __slots__ = ("ref",)
 

@@ -1,4 +1,4 @@
-"""Faults that a simulation brings about: declared here, and drawn from the seed.
+"""Faults that a simulation injects: declared here, and drawn from the seed.
 
 >>> from greenroom.testing import faults
 >>> faults.crash("worker-*", at=(1, 20), chance=0.5)      # each of them, at one of its first twenty messages, or not
@@ -6,9 +6,9 @@ crash('worker-*', at=(1, 20), chance=0.5)
 >>> faults.delay(to="/bank", by=(0.0, 0.5))               # up to half a second on the way, in order for each sender
 delay(to='/bank', by=(0.0, 0.5))
 
-Actors are named by their name or path, where `*` and `?` stand for anything, or by their class. A number may be given
-as it is or as a pair, between which one is drawn; left out, it is drawn from what is usual. `chance` is the probability
-of each single occasion: an actor that could crash, a message that could be late.
+Actors are given by name, by path (with the wildcards `*` and `?`) or by class. A number is given as such, or as a pair
+to draw it from; if it is left out, it is drawn from a default range. `chance` is the probability of each occasion: each
+actor that could crash, each message that could be late.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _USUAL = (1, 100)
 
 
 class Fault(Frozen):
-    """One fault, as declared. With a `seed` it draws from that, and not from the simulation's."""
+    """A declared fault. If it has a `seed`, it draws from that instead of the simulation's."""
 
     __slots__ = ("chance", "seed")
 
@@ -52,7 +52,7 @@ class Fault(Frozen):
         return f"{type(self).__name__.lower()}({', '.join(self._shown())})"
 
     def with_seed(self, seed: int) -> Fault:
-        """The same fault, drawing from `seed`."""
+        """The same fault with `seed`."""
         values = {name: getattr(self, name) for name in type(self).__slots__}
         return type(self)(**{**values, "seed": seed})
 
@@ -66,7 +66,9 @@ class Crash(Fault):
     at: Number
     error: Callable[[], BaseException] | None
 
-    def __init__(self, who: Who, at: Number, error: Any, chance: float, seed: int | None = None) -> None:
+    def __init__(
+        self, who: Who, at: Number, error: Callable[[], BaseException] | None, chance: float, seed: int | None = None
+    ) -> None:
         _require_number("at", at)
         if error is not None and not callable(error):
             raise ConfigError("error", error, "must be an exception class, or a function that makes an exception")
@@ -100,7 +102,7 @@ class Shutdown(Fault):
 
 
 class Delay(Fault):
-    """Messages are on their way for a while."""
+    """Messages are delayed."""
 
     __slots__ = ("sender", "to", "by", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
 
@@ -113,7 +115,7 @@ class Delay(Fault):
 
 
 class Fill(Fault):
-    """A mailbox has no room, from the n-th message on and for a while."""
+    """A mailbox is full, from the n-th message on and for some seconds."""
 
     __slots__ = ("who", "at", "lasting", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
 
@@ -127,7 +129,7 @@ class Fill(Fault):
 
 
 class Slow(Fault):
-    """A handler takes its time."""
+    """A handler takes longer."""
 
     __slots__ = ("who", "by", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
 
@@ -138,7 +140,7 @@ class Slow(Fault):
         self._set(_who(who), _seconds("by", by), _chance(chance), seed)
 
 
-_DEFAULTS: dict[tuple[str, str], Any] = {
+_DEFAULTS: dict[tuple[str, str], object] = {
     ("", "chance"): 1.0,
     ("", "seed"): None,
     ("", "at"): None,
@@ -157,15 +159,15 @@ def crash(
     error: Callable[[], BaseException] | None = None,
     chance: float = 1.0,
 ) -> Fault:
-    """Let an actor fail when its message number `at` comes, in place of handling it: by `error()`, or `InjectedFault`.
+    """Crash an actor at its message number `at`, instead of handling it: raise `error()`, or `InjectedFault`.
 
-    Of several actors that `who` fits, each fails once, at a number of its own.
+    If `who` matches several actors, each of them crashes once, at its own number.
     """
     return Crash(who, at, error, chance)
 
 
 def stop(who: Who = ANYBODY, *, at: Number = None, kill: bool = False, chance: float = 1.0) -> Fault:
-    """Stop (or kill) an actor at step `at` of the simulation: of several that `who` fits, any that lives by then."""
+    """Stop (or kill) an actor at step `at` of the simulation: one of the living actors that match `who`."""
     return Stop(who, at, kill, chance)
 
 
@@ -175,68 +177,68 @@ def shutdown(*, at: Number = None, chance: float = 1.0) -> Fault:
 
 
 def delay(sender: Who = ANYBODY, to: Who = ANYBODY, *, by: Seconds = (0.0, 1.0), chance: float = 1.0) -> Fault:
-    """Let messages take `by` seconds on their way.
+    """Delay messages by `by` seconds.
 
-    Those of one sender to one actor keep their order, and no notice overtakes a message. Ticks and replies are not
-    delayed. What an actor does not send is from `"(outside)"`.
+    Messages of one sender to one actor keep their order, and no notice overtakes a message. Ticks and replies are not
+    delayed. The sender `"(outside)"` stands for all code that is not an actor.
     """
     return Delay(sender, to, by, chance)
 
 
 def reorder(to: Who = ANYBODY, *, chance: float = 0.5) -> Fault:
-    """Let messages of different senders arrive in another order than they were sent in, hardly any later."""
+    """Reorder messages of different senders, by delays of up to a microsecond."""
     return Delay(ANYBODY, to, (0.0, 1e-6), chance)
 
 
 def fill(who: Who = ANYBODY, *, at: Number = None, lasting: Seconds = 1.0, chance: float = 1.0) -> Fault:
-    """Let a mailbox be full when message number `at` is sent to it, and for `lasting` seconds from then."""
+    """Make a mailbox full when message number `at` is sent to it, for `lasting` seconds."""
     return Fill(who, at, lasting, chance)
 
 
 def slow(who: Who = ANYBODY, *, by: Seconds = (0.0, 0.1), chance: float = 0.5) -> Fault:
-    """Let handlers take `by` seconds: an async one waits that long first, any other holds up everybody."""
+    """Slow handlers down by `by` seconds: an async handler sleeps first, any other blocks the loop."""
     return Slow(who, by, chance)
 
 
-def drawn_number(number: Number, dice: SplitMix) -> int:
-    """The number itself, or one that is drawn; if nothing is said, small ones more often than large ones."""
+def drawn_number(number: Number, prng: SplitMix) -> int:
+    """The number, or one drawn from the pair. None draws from the default range, small numbers more often."""
     if isinstance(number, int):
         return number
     low, high = _USUAL if number is None else number
     if number is None:
-        return min(high, int(math.exp(dice.fraction() * math.log(high + 1))))
-    return low + dice.below(high - low + 1)
+        return min(high, int(math.exp(prng.fraction() * math.log(high + 1))))
+    return low + prng.below(high - low + 1)
 
 
-def drawn_seconds(seconds: Seconds, dice: SplitMix) -> float:
-    """The seconds themselves, or some that are drawn."""
+def drawn_seconds(seconds: Seconds, prng: SplitMix) -> float:
+    """The seconds, or a value drawn from the pair."""
     if isinstance(seconds, tuple):
-        return seconds[0] + (seconds[1] - seconds[0]) * dice.fraction()
+        return seconds[0] + (seconds[1] - seconds[0]) * prng.fraction()
     return seconds
 
 
-def _who(who: Any) -> Who:
+def _who(who: object) -> Who:
     if isinstance(who, str | type) and who:
         return who
     raise ConfigError("who", who, "must be an actor's name or path (`*` stands for anything), or its class")
 
 
-def _chance(chance: Any) -> float:
+def _chance(chance: object) -> float:
     if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0.0 <= chance <= 1.0:
         raise ConfigError("chance", chance, "must be a probability from 0 to 1")
     return float(chance)
 
 
-def _require_number(name: str, number: Any) -> None:
-    pair = number if isinstance(number, tuple) else (number, number)
+def _require_number(name: str, number: object) -> None:
+    pair: tuple[Any, ...] = number if isinstance(number, tuple) else (number, number)
     whole = all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in pair)
     if number is not None and not (len(pair) == 2 and whole and pair[0] <= pair[1]):
         raise ConfigError(name, number, "must be a whole number from 1 on, a pair of them, or None")
 
 
-def _seconds(name: str, seconds: Any) -> Seconds:
-    pair = seconds if isinstance(seconds, tuple) else (seconds, seconds)
+def _seconds(name: str, seconds: object) -> Seconds:
+    pair: tuple[Any, ...] = seconds if isinstance(seconds, tuple) else (seconds, seconds)
     real = all(isinstance(one, int | float) and 0.0 <= one < math.inf for one in pair)
     if not (len(pair) == 2 and real and pair[0] <= pair[1]):
         raise ConfigError(name, seconds, "must be a number of seconds, or a pair of them")
-    return (float(pair[0]), float(pair[1])) if isinstance(seconds, tuple) else float(seconds)
+    return (float(pair[0]), float(pair[1])) if isinstance(seconds, tuple) else float(pair[0])

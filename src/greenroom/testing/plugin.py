@@ -1,8 +1,8 @@
 """The pytest plugin: systems, probes, clocks and simulations as fixtures.
 
-It is there when greenroom is installed beside pytest, and does nothing to tests that use none of its fixtures; what
-those need is imported in them, for pytest imports this file wherever it runs. Async tests are run by whoever runs
-yours: pytest-asyncio, anyio's plugin, unittest, or another.
+pytest loads it wherever greenroom is installed. It does nothing to tests that use none of its fixtures. Each fixture
+imports what it needs, so that loading this file stays cheap. Your own plugin runs async tests: pytest-asyncio, anyio's,
+unittest, or another.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ T = TypeVar("T")
 Test = Callable[..., Coroutine[Any, Any, T]]
 
 _RUNS = 100
-"""Seeds at which a simulated test runs, if nothing else is said."""
+"""The default number of seeds at which a simulated test runs."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say which seeds simulations run at."""
+    """Add the options that select the seeds of simulations."""
     group = parser.getgroup("greenroom", "simulations of actors")
     group.addoption(
         "--greenroom-seed",
@@ -51,12 +51,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a number of seeds that is none, before any test has run."""
+    """Reject an invalid number of seeds before any test runs."""
     _runs(config)
 
 
 def _runs(config: pytest.Config) -> int:
-    """How many seeds there are, by the command line or the ini file."""
+    """The number of seeds, from the command line or the ini file."""
     name, said = "--greenroom-runs", config.getoption("--greenroom-runs")
     if said is None:
         name, said = "greenroom_runs, in the ini file", config.getini("greenroom_runs")
@@ -93,7 +93,7 @@ def actor_system(request: pytest.FixtureRequest, actor_config: SystemConfig) -> 
     """
     system = _system(request, actor_config)
     if _is_async(request.node):
-        # Nobody is known to run async fixtures here, so it runs no earlier than the loop does.
+        # No known plugin runs async fixtures here, so the system starts when the test does.
         with pytest.MonkeyPatch.context() as patch:
             _run_around(request, system, patch)
             yield system
@@ -105,12 +105,12 @@ def actor_system(request: pytest.FixtureRequest, actor_config: SystemConfig) -> 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
-) -> Generator[None, Any, Any]:
-    """Make `actor_system` an async fixture, where a plugin runs those on the loop of the test.
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Make `actor_system` an async fixture if a plugin runs async fixtures on the test's event loop.
 
-    So it runs before other fixtures that await it, until they are torn down. Which plugin it is depends on the test:
-    that is why one fixture is two.
+    Then the system runs before the fixtures that use it, until they are torn down. The plugin depends on the test, so
+    one fixture has two implementations.
     """
     is_ours = fixturedef.argname == "actor_system" and fixturedef.func.__module__ == __name__
     async_fixture = _async_fixture(request) if is_ours and _is_async(request.node) else None
@@ -122,7 +122,7 @@ def pytest_fixture_setup(
 
 
 def _async_fixture(request: pytest.FixtureRequest) -> Callable[..., AsyncIterator[ActorSystem]] | None:
-    """`actor_system`, as the plugin that runs the test wants its fixtures, if we know that plugin."""
+    """`actor_system` as an async fixture for the plugin that runs the test; None if we do not know it."""
 
     async def actor_system(request: pytest.FixtureRequest, actor_config: SystemConfig) -> AsyncIterator[ActorSystem]:
         system = _system(request, actor_config)
@@ -133,12 +133,12 @@ def _async_fixture(request: pytest.FixtureRequest) -> Callable[..., AsyncIterato
     def has_plugin(*names: str) -> bool:
         return any(map(request.config.pluginmanager.hasplugin, names))
 
-    # A plugin has one name if pytest found it by itself, and another after `-p`.
+    # A plugin has one name if pytest found it by its entry point, and another after `-p`.
     if "anyio_backend" in request.fixturenames and has_plugin("anyio", "anyio.pytest_plugin"):
         return actor_system
     mark = request.node.get_closest_marker("asyncio")
     if mark is not None and has_plugin("asyncio", "pytest_asyncio.plugin", "pytest_asyncio"):
-        # What `pytest_asyncio.fixture(loop_scope=...)` would note; another loop than the test's would not do.
+        # As `pytest_asyncio.fixture(loop_scope=...)` sets them; the fixture must run on the test's loop.
         default = request.config.getini("asyncio_default_test_loop_scope")
         noted: Any = actor_system
         noted._force_asyncio_fixture = True
@@ -148,7 +148,7 @@ def _async_fixture(request: pytest.FixtureRequest) -> Callable[..., AsyncIterato
 
 
 def _system(request: pytest.FixtureRequest, config: SystemConfig) -> ActorSystem:
-    """The system of a test, not running yet."""
+    """The system of a test, not started yet."""
     from greenroom.system.system import ActorSystem
 
     if "manual_clock" in request.fixturenames:
@@ -156,12 +156,12 @@ def _system(request: pytest.FixtureRequest, config: SystemConfig) -> ActorSystem
     return ActorSystem(request.node.name, config=config)
 
 
-def _is_async(test: Any) -> bool:
+def _is_async(test: pytest.Function) -> bool:
     return inspect.iscoroutinefunction(test.obj)
 
 
 def _run_around(request: pytest.FixtureRequest, system: ActorSystem, patch: pytest.MonkeyPatch) -> None:
-    """Have the system run around the test, or around its set-up too where unittest has one."""
+    """Run the system around the test; in unittest's async test cases, around the set-up too."""
     case = request.instance
     if isinstance(case, IsolatedAsyncioTestCase):
         set_up = case.asyncSetUp
@@ -179,7 +179,7 @@ def _inside(system: ActorSystem, test: Test[T]) -> Test[T]:
     """The test, with the system running around it."""
 
     @functools.wraps(test)
-    async def inside(*args: Any, **kwargs: Any) -> T:
+    async def inside(*args: object, **kwargs: object) -> T:
         async with system:
             return await test(*args, **kwargs)
 
@@ -216,6 +216,6 @@ def simulation(request: pytest.FixtureRequest) -> Simulations:
 
 
 def _from_here(request: pytest.FixtureRequest) -> str:
-    """The test, as a shell takes it where pytest was started: its id says where it is below the rootdir."""
+    """The test's id for a shell in the directory where pytest was started; a node id is relative to the rootdir."""
     _, found, name = request.node.nodeid.partition("::")
     return shlex.quote(os.path.relpath(request.node.path, request.config.invocation_params.dir) + found + name)

@@ -1,18 +1,17 @@
-"""`Simulations`: a program at one seed after the other, inside a test. It is what the `simulation` fixture gives."""
+"""`Simulations`: runs a program at several seeds inside a test. The `simulation` fixture returns one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from greenroom.system.config import SystemConfig
-from greenroom.system.system import ActorSystem
 from greenroom.testing.exploring.exploration import describe
-from greenroom.testing.exploring.quiet import quiet
-from greenroom.testing.exploring.trial import Check, Trial
+from greenroom.testing.exploring.silencelogs import silence_logs
+from greenroom.testing.exploring.simulatedprogram import Check, SimulatedProgram
 from greenroom.testing.faults import Fault
-from greenroom.testing.simulating.simulation import Fatal, Script
+from greenroom.testing.simulating.simulation import Fatal, Program, Script
 
 __all__ = ["Simulations"]
 
@@ -20,7 +19,7 @@ T = TypeVar("T")
 
 
 class Simulations:
-    """Runs a program at as many seeds as the command line says."""
+    """Runs a program at the seeds that the command line selects."""
 
     def __init__(self, seeds: Iterable[int], replay: str) -> None:
         self.seeds = tuple(seeds)
@@ -28,7 +27,7 @@ class Simulations:
 
     def run(
         self,
-        program: Callable[[ActorSystem], Coroutine[Any, Any, T]],
+        program: Program[T],
         *,
         check: Check | None = None,
         schedule: str | Script = "random",
@@ -37,22 +36,24 @@ class Simulations:
         max_steps: int = 1_000_000,
         fatal: Fatal = AssertionError,
     ) -> T:
-        """Run `program(system)` at each seed, as `explore` does; what it returned at the last.
+        """Run `program(system)` at each seed, as `explore` does. Return its result at the last seed.
 
-        What it raises at one seed is raised here, and says at which, by what schedule, and what happened. What
-        Greenroom logs is kept from the root's handlers at all seeds but the last.
+        If it fails at a seed, raise its exception, with a note that has the seed, the schedule and the trace. The root
+        logger's handlers get Greenroom's logs of the last seed only.
         """
         __tracebackhide__ = True
-        trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal)
+        simulated = SimulatedProgram(
+            program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal
+        )
         for seed in self.seeds:
-            simulation = trial.simulation(seed, 0)
-            with nullcontext() if seed == self.seeds[-1] else quiet():
-                error = trial.error_of(simulation)
+            simulation = simulated.simulation(seed, 0)
+            with nullcontext() if seed == self.seeds[-1] else silence_logs():
+                error = simulated.run_in(simulation)
             if error is None:
                 continue
-            with quiet():
-                failure = describe(trial, seed, error)
+            with silence_logs():
+                failure = describe(simulated, seed, error)
             failure.error.add_note(f"{failure}\n\nRun it again:  {self._replay} --greenroom-seed={seed}")
             raise failure.error
-        result: T = trial.result
+        result: T = simulated.result
         return result

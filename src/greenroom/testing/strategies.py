@@ -1,4 +1,4 @@
-"""Simulations as Hypothesis draws them: schedules and faults that shrink. Needs `hypothesis`.
+"""Hypothesis strategies for simulations: schedules and faults that shrink. Needs `hypothesis`.
 
     from hypothesis import given
     from greenroom.testing import faults
@@ -8,15 +8,15 @@
     def test_nothing_is_lost(simulation):
         simulation.run(program)
 
-A failure is reduced to as few deviations from first come, first served and as few faults as it takes. The falsifying
-example is the call that runs it again, with what happened then below it.
+A failure is shrunk to few deviations from first come, first served, and few faults. The falsifying example is the call
+that repeats the run, followed by its trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
@@ -25,10 +25,13 @@ from hypothesis.strategies import SearchStrategy
 
 from greenroom.errors import ConfigError
 from greenroom.system.config import SystemConfig
-from greenroom.testing.exploring.quiet import quiet
+from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.faults import Fault, Stop
 from greenroom.testing.simulating.simulation import Fatal, Program, Simulation
 from greenroom.testing.tracing.trace import Trace
+
+if TYPE_CHECKING:
+    from hypothesis.vendor.pretty import RepresentationPrinter
 
 __all__ = ["TraceNote", "fault_lists", "quiet_until_shown", "schedules", "simulations"]
 
@@ -37,38 +40,38 @@ Choices = dict[int, tuple[int, int, int]]
 
 _SEEDS = st.integers(0, 0xFFFF)
 _SHOWN = 60
-"""Events of a failing run that are shown."""
+"""How many events of a failing run are shown."""
 _GRAIN = 1000
-"""Seconds are drawn in so many steps between the ends of their range: 0.25 says more than 0.2500000000000001."""
+"""Seconds are drawn on a grid of so many steps: 0.25 is easier to read than 0.2500000000000001."""
 
 
 def schedules(*, steps: int = 512, deviations: int = 48) -> SearchStrategy[Choices]:
-    """Schedules as `Simulation(schedule=...)` takes them: what is otherwise than first come, first served.
+    """Schedules for `Simulation(schedule=...)`: deviations from first come, first served.
 
-    There are up to `deviations`, anywhere in the first `steps`, and more of them in the first few. They shrink towards
-    none at all, and each towards a single change: somebody else first, fewer messages, or a pause.
+    A schedule has up to `deviations`, within the first `steps`, most of them early. It shrinks to fewer deviations,
+    and each deviation to a single change: another actor first, fewer messages, or a pause.
     """
     _require("steps", steps)
     _require("deviations", deviations)
     deviation = st.tuples(st.sampled_from(_spread(steps)), st.sampled_from(_CHOICES))
     few = st.lists(deviation, max_size=deviations)
-    # Hypothesis makes a list long only if it must; this one shrinks into the other.
+    # Hypothesis rarely draws long lists by itself. This strategy shrinks into the other.
     many = st.lists(deviation, min_size=min(steps, deviations) // 3, max_size=deviations)
     return st.one_of(few, many).map(lambda drawn: dict(sorted(dict(drawn).items())))
 
 
 def _spread(steps: int) -> list[int]:
-    """The steps to draw from, early ones many times over: how long a program runs is not known, and most end soon.
+    """The steps to draw from, with early steps repeated: we do not know how long a program runs, and most end soon.
 
-    As many draws are among the first 8 as among the first 32, among the first 128, and among all. They are in one
-    list, in rising order: a draw that depends on another, by `flatmap`, takes Hypothesis five times as long to shrink.
+    The first 8, the first 32, the first 128 and all steps have the same weight. It is one sorted list because
+    Hypothesis takes five times as long to shrink draws that depend on each other, by `flatmap`.
     """
     ends = [*(end for end in (8, 32, 128) if end < steps), steps]
     return sorted(step for end in ends for step in range(1, end + 1) for _ in range(steps // end))
 
 
 def _all_choices() -> list[tuple[int, int, int]]:
-    """What may be done at a step, the simplest first: one list, for a draw takes longer than a step does."""
+    """All choices at a step, the simplest first. One list means one draw, and draws are slower than steps."""
     positions = [1, 2, 3, 4, 5, 6, 7, 15, 31, 63]
     budgets = range(1, 9)
     single = [*((position, 0, 0) for position in positions), *((0, budget, 0) for budget in budgets), (0, 0, 1)]
@@ -80,11 +83,11 @@ _CHOICES = _all_choices()
 
 
 def fault_lists(*declared: Fault) -> SearchStrategy[list[Fault]]:
-    """Lists of these faults, in their order: each as one certain fault, or left out, and that is simplest.
+    """Lists of these faults, in order: each is left out (the simplest case), or has its open values drawn.
 
-    Where `at` is a pair or None, a number is drawn, small ones first; `lasting` becomes a number of seconds. `by`
-    becomes a number of seconds too, or a narrower pair, for messages that are all as late keep their order. A fault
-    that has still something to draw for itself gets a seed of its own, so that leaving out another changes nothing.
+    If `at` is a pair or None, a number is drawn; it shrinks to small ones. `lasting` becomes a number of seconds. `by`
+    becomes a number of seconds or a narrower pair: messages that are all delayed by the same time keep their order. A
+    fault that still draws by itself gets its own seed, so that leaving out another fault does not change it.
     """
     for fault in declared:
         if not isinstance(fault, Fault):
@@ -94,8 +97,8 @@ def fault_lists(*declared: Fault) -> SearchStrategy[list[Fault]]:
 
 
 def _certain(fault: Fault) -> SearchStrategy[Fault]:
-    """`fault` with everything drawn that is left open."""
-    fields: dict[str, SearchStrategy[Any]] = {}
+    """`fault` with its open values drawn."""
+    fields: dict[str, SearchStrategy[object]] = {}
     for name in type(fault).__slots__:
         value = getattr(fault, name)
         if name == "at" and not isinstance(value, int):
@@ -106,7 +109,7 @@ def _certain(fault: Fault) -> SearchStrategy[Fault]:
             fields[name] = _seconds(*value) | st.tuples(st.just(value[0]), _seconds(*value))
         else:
             fields[name] = st.just(value)
-    kind: Any = type(fault)
+    kind = type(fault)
     made = st.fixed_dictionaries(fields).map(lambda values: kind(**values))
     return st.builds(_seeded, made, _SEEDS) if _may_draw(fault) else made
 
@@ -120,7 +123,7 @@ def _seeded(fault: Fault, seed: int) -> Fault:
 
 
 def _may_draw(fault: Fault) -> bool:
-    """Whether something is left for the fault to draw by itself."""
+    """Whether the fault still draws something by itself."""
     draws = fault.chance < 1.0 or isinstance(getattr(fault, "by", None), tuple) or isinstance(fault, Stop)
     return draws and fault.seed is None
 
@@ -134,10 +137,10 @@ def simulations(
     max_steps: int = 1_000_000,
     fatal: Fatal = AssertionError,
 ) -> SearchStrategy[Simulation]:
-    """Simulations of `SystemConfig` `config`, each with a seed, a schedule and some of these faults.
+    """Simulations with this `config`, each with a seed, a schedule and some of these faults.
 
-    `steps` and `deviations` are those of `schedules`, and the faults are drawn as by `fault_lists`. What happened in a
-    run is noted: Hypothesis shows it with the falsifying example.
+    `steps` and `deviations` are as for `schedules`, and faults are drawn as by `fault_lists`. Hypothesis shows the
+    trace of a failing run with the falsifying example.
     """
     return st.builds(
         _Noted,
@@ -151,33 +154,33 @@ def simulations(
 
 
 class _Noted(Simulation):
-    """Tells Hypothesis what happened, which shows it if the test fails."""
+    """A simulation that notes its trace, for Hypothesis to show if the test fails."""
 
     def run(self, program: Program[T]) -> T:
-        """As ever, with a note."""
+        """As `Simulation.run`, and note the trace."""
         __tracebackhide__ = True
         try:
             with quiet_until_shown():
                 return super().run(program)
         finally:
-            # Not in `run_main`: the system of `run` is what the test is about, and there is one trace of it.
+            # Only here, not in `run_main`: a test is about the system of `run`, and that has one trace.
             if self.has_run and currently_in_test_context():
                 note(TraceNote(self.trace))
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        # Else Hypothesis would show the call of this class, with every default.
+    def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
+        # Otherwise Hypothesis would show a call of this class with every default.
         printer.text(repr(self))
 
 
 def quiet_until_shown() -> AbstractContextManager[None]:
-    """Keep what Greenroom logs from the root's handlers, but for the run that Hypothesis shows in the end."""
+    """Keep Greenroom's logs from the root logger's handlers, except in the run that Hypothesis shows at the end."""
     if currently_in_test_context() and not current_build_context().is_final:
-        return quiet()
+        return silence_logs()
     return nullcontext()
 
 
 class TraceNote:
-    """What happened in a run, for `hypothesis.note`: put into words only if it is shown."""
+    """A trace for `hypothesis.note`, formatted only if it is shown."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

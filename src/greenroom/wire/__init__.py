@@ -1,1 +1,1 @@
-"""Bytes between processes and nodes: how values become frames, and how frames travel."""
+"""Bytes between processes and nodes: encoding values as frames, and sending frames."""

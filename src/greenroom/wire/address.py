@@ -1,4 +1,4 @@
-"""Where an actor is to be found, from anywhere: what is left of a ref when it travels.
+"""The address of an actor, valid in any process: a ref is sent as one.
 
 >>> there = ActorAddress("shop@4711.1", 4294967301, "/orders/12")
 >>> print(there)
@@ -19,7 +19,7 @@ _SCHEME = "greenroom://"
 
 
 class ActorAddress(NamedTuple):
-    """The system an actor lives in, by its token; its number there; and its path, for people to read."""
+    """The token of the actor's system, its id there, and its path for people to read."""
 
     system: str
     id: int
@@ -30,17 +30,17 @@ class ActorAddress(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The last part of its path."""
+        """The last part of the path."""
         return self.path.rpartition("/")[2]
 
     @property
     def above(self) -> str:
-        """The path of its parent; empty if it has none."""
+        """The path of the parent; empty if there is none."""
         return self.path.rpartition("/")[0]
 
     @classmethod
     def parse(cls, text: str) -> ActorAddress:
-        """What `str()` has written."""
+        """The inverse of `str()`."""
         start, _, number = text.rpartition("#")
         system, slash, path = start.removeprefix(_SCHEME).partition("/")
         if not text.startswith(_SCHEME) or not system or not slash or not path or not number.isdecimal():

@@ -1,11 +1,11 @@
-"""How messages become bytes, and messages again.
+"""Encoding messages as bytes, and decoding them.
 
-Between our own processes a whole batch is one pickle, of protocol 5: what is large and knows how (NumPy arrays, byte
-arrays) travels beside it as it lies in memory, and is not copied into it. A batch whose messages are all of registered
-types is written by msgspec, if that is installed and the other side knows the types too.
+Between our own processes a batch is one pickle of protocol 5. Large objects that support it (NumPy arrays, byte arrays)
+are sent out of band, and are not copied into the pickle. If all messages of a batch are of registered types, msgspec
+encodes it, provided that it is installed and the other side knows the types too.
 
-Unpickling runs whatever the bytes say. So nothing is decoded that did not come over a connection whose other end has
-shown that it knows the secret of this one (`transport`).
+Unpickling can run arbitrary code. So we decode only what came over a connection whose other end has proved that it
+knows the secret (`transport`).
 
 >>> codec = Codec()
 >>> codec.decode(codec.encode([("deposit", 5), None]))
@@ -17,33 +17,52 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from greenroom._core.itemkinds import ATOMS
 from greenroom.errors import BadArgument, FailedElsewhere, FrameTooLarge, NotSendable, WireError, in_words
 from greenroom.wire.failures import is_portable
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from greenroom.wire.transport import Buffer
 
 __all__ = ["Codec", "Packed", "Parts", "pack", "register", "registered_names", "require_sendable", "unpacked"]
 
 T = TypeVar("T", bound=type)
 
 Parts = list[Any]
-"""An encoded value: what it is written in, and after that what lies beside it. Each can be looked at as bytes."""
+"""An encoded batch: the encoding, the encoded messages, and then the out-of-band buffers; bytes or memoryviews."""
+Batch = list[Any]
+"""Decoded messages, of whatever types users send."""
 
 _PICKLED = b"P"
 _PACKED = b"M"
 _PROTOCOL = 5
 _MARGIN = 4096
-"""Bytes of a frame that are not its messages."""
+"""Bytes of a frame that we reserve for everything but its messages."""
 
 _registered: dict[str, type] = {}
 
 
-def register(message_type: T) -> T:
-    """Let messages of a type be written by msgspec: a `msgspec.Struct`, a dataclass, a NamedTuple. For use as a
-    decorator, in a module that both sides import. Without msgspec it changes nothing.
+class _Encoder(Protocol):
+    """msgspec's encoder, as far as we use it."""
 
-    What is read is what the annotations say: of a field that is `Any`, a tuple arrives as a list.
+    def encode(self, obj: object, /) -> bytes: ...
+
+
+class _Decoder(Protocol):
+    """msgspec's decoder, as far as we use it."""
+
+    def decode(self, buf: object, /) -> object: ...
+
+
+def register(message_type: T) -> T:
+    """Have msgspec encode messages of a type: a `msgspec.Struct`, a dataclass or a NamedTuple. Use it as a decorator,
+    in a module that both sides import. Without msgspec it has no effect.
+
+    msgspec decodes by the annotations: in a field that is annotated `Any`, a tuple arrives as a list.
     """
     if not isinstance(message_type, type):
         raise BadArgument(f"register() takes a class, not {message_type!r}")
@@ -52,14 +71,15 @@ def register(message_type: T) -> T:
 
 
 def registered_names() -> list[str]:
-    """The types that this process can read, by name; to be told to the other side. None without msgspec."""
-    return [name for name, known in _registered.items() if _can_read(known)] if _msgspec() is not None else []
+    """The names of the types that this process can decode, to be sent to the other side. Empty without msgspec."""
+    msgspec = _msgspec()
+    return [] if msgspec is None else [name for name, known in _registered.items() if _can_read(msgspec, known)]
 
 
-def _can_read(message_type: type) -> bool:
-    """Whether msgspec knows what to make of its annotations: some are there for type checkers alone."""
+def _can_read(msgspec: ModuleType, message_type: type) -> bool:
+    """Whether msgspec understands the annotations of a type; some are only for type checkers."""
     try:
-        _msgspec().msgpack.Decoder(message_type)
+        msgspec.msgpack.Decoder(message_type)
     except Exception:
         return False
     return True
@@ -69,7 +89,7 @@ def _name_of(message_type: type) -> str:
     return f"{message_type.__module__}:{message_type.__qualname__}"
 
 
-def _msgspec() -> Any:
+def _msgspec() -> ModuleType | None:
     try:
         import msgspec
     except ImportError:
@@ -83,18 +103,20 @@ class Codec:
     __slots__ = ("_decoders", "_packer", "_shared")
 
     def __init__(self) -> None:
-        # Invariant: types that the other side has said it can read, with the names it knows them by
+        # Invariant: the types that the other side can decode, with the names it knows them by
         self._shared: dict[type, str] = {}
-        self._packer: Any = None
-        self._decoders: dict[str, Any] = {}
+        self._packer: _Encoder | None = None
+        self._decoders: dict[str, _Decoder] = {}
 
     def peer_knows(self, names: Iterable[str]) -> None:
-        """The other side can read these types: those that are registered here too are written by msgspec now."""
+        """The other side can decode these types: from now on, msgspec encodes those that are registered here too."""
         if _msgspec() is not None:
             self._shared = {_registered[name]: name for name in names if name in _registered}
 
-    def encode(self, batch: list[Any]) -> Parts:
-        """The parts of a list of messages, none of them copied that need not be; `NotSendable` names the culprit."""
+    def encode(self, batch: Sequence[object]) -> Parts:
+        """Encode a list of messages, without copying large buffers. `NotSendable` names the message that cannot be
+        encoded.
+        """
         if self._shared and batch and all(type(message) in self._shared for message in batch):
             packed = self._pack(batch)
             if packed is not None:
@@ -102,12 +124,12 @@ class Codec:
         beside: list[pickle.PickleBuffer] = []
         try:
             first = pickle.dumps(batch, _PROTOCOL, buffer_callback=beside.append)
-        except Exception:  # whatever a user's `__reduce__` raises, too
+        except Exception:  # a user's `__reduce__` may raise anything
             raise _blame(batch) from None
         return [_PICKLED, first, *(buffer.raw() for buffer in beside)]
 
-    def encode_leniently(self, batch: list[Any]) -> Parts:
-        """The same for what we send ourselves: an exception in it that cannot travel does so as what it says."""
+    def encode_leniently(self, batch: Sequence[object]) -> Parts:
+        """The same for the runtime's own values: an exception that cannot be pickled is sent as a `FailedElsewhere`."""
         written = io.BytesIO()
         beside: list[pickle.PickleBuffer] = []
         try:
@@ -116,70 +138,71 @@ class Codec:
             raise _blame(batch) from None
         return [_PICKLED, written.getvalue(), *(buffer.raw() for buffer in beside)]
 
-    def decode(self, parts: Sequence[Any]) -> list[Any]:
-        """The messages that were encoded. Only for what a peer sent that has proved who it is."""
+    def decode(self, parts: Sequence[Buffer]) -> Batch:
+        """The messages that were encoded. Only for data from an authenticated peer."""
         kind = bytes(parts[0])
         if kind == _PICKLED:
-            batch: list[Any] = pickle.loads(parts[1], buffers=parts[2:])
+            batch: Batch = pickle.loads(parts[1], buffers=parts[2:])
             return batch
         if kind == _PACKED:
             return self._unpack(parts[1])
         raise WireError(f"a frame is written in {kind!r}, which nobody here can read: do both sides have one version?")
 
-    def _pack(self, batch: list[Any]) -> bytes | None:
-        """The batch as msgspec writes it; None if something in it is nothing for msgspec: a ref, say."""
+    def _pack(self, batch: Sequence[object]) -> bytes | None:
+        """The batch, encoded by msgspec; None if msgspec cannot encode something in it: a ref, for example."""
         if self._packer is None:
-            self._packer = _msgspec().msgpack.Encoder()
+            import msgspec  # installed: without it, no type is shared
+
+            self._packer = msgspec.msgpack.Encoder()
         try:
-            packed: bytes = self._packer.encode([[self._shared[type(message)], message] for message in batch])
+            return self._packer.encode([[self._shared[type(message)], message] for message in batch])
         except Exception:
             return None
-        return packed
 
-    def _unpack(self, packed: Any) -> list[Any]:
+    def _unpack(self, packed: Buffer) -> Batch:
         msgspec = _msgspec()
         if msgspec is None:
             raise WireError("a frame is written by msgspec, which is not installed here: pip install greenroom[wire]")
         undecoded: Any = msgspec.Raw
         pairs = msgspec.msgpack.decode(packed, type=list[tuple[str, undecoded]])
-        return [self._decoder_of(name).decode(raw) for name, raw in pairs]
+        return [self._decoder_of(msgspec, name).decode(raw) for name, raw in pairs]
 
-    def _decoder_of(self, name: str) -> Any:
+    def _decoder_of(self, msgspec: ModuleType, name: str) -> _Decoder:
         decoder = self._decoders.get(name)
         if decoder is None:
             known = _registered.get(name)
             if known is None:
                 raise WireError(f"a message is of the type {name}, which is not registered here")
-            decoder = self._decoders[name] = _msgspec().msgpack.Decoder(known)
+            decoder = self._decoders[name] = msgspec.msgpack.Decoder(known)
         return decoder
 
 
 class Packed:
-    """A message that is pickled by itself, so that one that cannot be read costs no other."""
+    """A message that is pickled separately, so that one that cannot be unpickled does not affect the others."""
 
     __slots__ = ("_beside", "_written")
 
-    def __init__(self, written: bytes, beside: Sequence[Any] = ()) -> None:
+    def __init__(self, written: bytes, beside: Sequence[Buffer] = ()) -> None:
         self._written = written
         self._beside = beside
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Packed, (self._written, [pickle.PickleBuffer(part) for part in self._beside])
 
     def __len__(self) -> int:
         return len(self._written) + sum(len(memoryview(part)) for part in self._beside)
 
     def unpack(self) -> Any:
-        """The message. Only for what a peer sent that has proved who it is."""
+        """The message. Only for data from an authenticated peer."""
         return pickle.loads(self._written, buffers=self._beside)
 
 
-def unpacked(value: Any) -> Any:
+def unpacked(value: object) -> Any:
     """What `pack` was given."""
     return value.unpack() if type(value) is Packed else value
 
 
-def require_sendable(message: Any, limit: int) -> None:
+def require_sendable(message: object, limit: int) -> None:
     """Raise unless `message` can be sent to a process that has the same modules: `NotSendable`, `FrameTooLarge`.
 
     >>> require_sendable(("deposit", 5), limit=1 << 20)
@@ -191,14 +214,17 @@ def require_sendable(message: Any, limit: int) -> None:
     pack(message, limit)
 
 
-def pack(message: Any, limit: int) -> Any:
-    """The message as it is sent with others: by itself if it is plain, else pickled. Refuses what cannot be sent."""
-    kind = type(message)
-    if kind in ATOMS:
+def pack(message: object, limit: int) -> object:
+    """The form in which a message is sent with others: itself if it is an atom or a text, else `Packed`. Raises if the
+    message cannot be sent.
+    """
+    if type(message) in ATOMS:
         return message
-    if kind is str or kind is bytes:
-        size = len(message) if kind is bytes or len(message) * 4 <= limit else len(message.encode())
-        _require_room(size, limit)
+    if type(message) is str:
+        _require_room(len(message) if len(message) * 4 <= limit else len(message.encode()), limit)
+        return message
+    if type(message) is bytes:
+        _require_room(len(message), limit)
         return message
     beside: list[pickle.PickleBuffer] = []
     try:
@@ -220,20 +246,20 @@ def _require_room(size: int, limit: int) -> None:
 
 
 class _Lenient(pickle.Pickler):
-    """Pickles exceptions that cannot be as what is known of them."""
+    """Replaces exceptions that cannot be pickled by a `FailedElsewhere`."""
 
-    def reducer_override(self, thing: Any) -> Any:
-        """An exception is tried by itself first."""
+    def reducer_override(self, thing: object) -> Any:
+        """Called by `pickle` for each object; `NotImplemented` for the usual way."""
         if isinstance(thing, BaseException) and not is_portable(thing):
             return FailedElsewhere, (type(thing).__qualname__, in_words(thing))
         return NotImplemented
 
 
 class _Inspector(pickle.Pickler):
-    """Pickles, and stops at a class or function of the main program, which is another one in another process."""
+    """Stops at a class or function of `__main__`, which is a different module in another process."""
 
-    def reducer_override(self, thing: Any) -> Any:
-        """What is found by its name must be found in a module that can be imported."""
+    def reducer_override(self, thing: object) -> Any:
+        """Called by `pickle` for each object. What is pickled by name must be in a module that can be imported."""
         if isinstance(thing, type) or callable(thing):
             _require_module(thing)
         else:
@@ -242,15 +268,15 @@ class _Inspector(pickle.Pickler):
 
 
 class _IsInMain(Exception):
-    """The name of something that is defined in the main program."""
+    """Holds the name of something that is defined in `__main__`."""
 
 
-def _require_module(thing: Any) -> None:
+def _require_module(thing: object) -> None:
     if getattr(thing, "__module__", None) == "__main__":
         raise _IsInMain(getattr(thing, "__qualname__", repr(thing)))
 
 
-def _require_importable(message: Any) -> None:
+def _require_importable(message: object) -> None:
     try:
         _Inspector(io.BytesIO(), _PROTOCOL, buffer_callback=lambda _: None).dump(message)
     except _IsInMain as found:
@@ -262,8 +288,8 @@ def _require_importable(message: Any) -> None:
         ) from None
 
 
-def _blame(batch: list[Any]) -> NotSendable:
-    """Which message of a batch cannot be pickled, and why, in words that say what to do."""
+def _blame(batch: Sequence[object]) -> NotSendable:
+    """An error that names the message that cannot be pickled, and says why and what to do."""
     for message in batch:
         try:
             pickle.dumps(message, _PROTOCOL, buffer_callback=lambda _: None)

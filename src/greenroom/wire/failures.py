@@ -1,4 +1,4 @@
-"""How an exception travels: as it is if that can be, with the traceback it had where it was raised.
+"""Exceptions between processes: sent as they are if possible, with the original traceback as text.
 
 >>> failure = Failure.of(ValueError("bad"))
 >>> failure.restore()
@@ -17,7 +17,7 @@ __all__ = ["Failure", "TracebackElsewhere", "is_portable"]
 
 
 class TracebackElsewhere(Exception):
-    """Not raised: stands as the cause of an exception from another process, and shows where that was raised."""
+    """Never raised: the cause of an exception from another process. It shows the traceback from there."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -28,7 +28,7 @@ class TracebackElsewhere(Exception):
 
 
 def is_portable(exc: BaseException) -> bool:
-    """Whether an exception can be pickled, and unpickled: many a class of them can only be the first."""
+    """Whether an exception can be pickled and unpickled. Many exception classes can only be pickled."""
     try:
         return isinstance(pickle.loads(pickle.dumps(exc, 5)), BaseException)
     except Exception:
@@ -36,19 +36,19 @@ def is_portable(exc: BaseException) -> bool:
 
 
 class Failure(NamedTuple):
-    """An exception on its way."""
+    """An exception in the form in which it is sent."""
 
     exc: BaseException
     text: str
 
     @classmethod
     def of(cls, exc: BaseException) -> Failure:
-        """What of `exc` can travel."""
+        """`exc`, or a `FailedElsewhere` that describes it, with its traceback."""
         text = "".join(traceback.format_exception(exc))
         portable = exc if is_portable(exc) else FailedElsewhere(type(exc).__qualname__, in_words(exc))
         return cls(portable, text)
 
     def restore(self) -> BaseException:
-        """The exception, with what is known of its origin as its cause."""
+        """The exception, with the original traceback as its cause."""
         self.exc.__cause__ = TracebackElsewhere(self.text)
         return self.exc

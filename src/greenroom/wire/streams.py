@@ -1,8 +1,8 @@
-"""A stream socket between two processes of one machine, as a connection needs it.
+"""The transport of a `Connection` between two processes of one machine: a stream socket.
 
-asyncio's own transports copy what the kernel does not take at once, and cannot be made to wait. This one keeps what
-lies in memory where it lies until it is sent, and it can be *pumped*: somebody who must have an answer before the next
-line of code runs can have frames sent and taken without giving asyncio a turn.
+asyncio's own transports copy what the kernel does not take at once, and they cannot block. This one sends buffers from
+where they are, without copying them. It can also be *pumped*: code that needs an answer at once can send and receive
+frames without returning to asyncio.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
-from typing import Any
 
-from greenroom.wire.transport import Connection
+from greenroom.wire.transport import Buffer, Connection
 
 __all__ = ["Stream"]
 
 _BUFFER = 1 << 20
-"""Bytes that the kernel is asked to hold for each direction; it may give less."""
+"""The size of the kernel's buffer that we ask for, per direction; it may give less."""
 _MOST_AT_ONCE = 64
-"""Pieces that are given to the kernel in one call."""
+"""Buffers that we pass to the kernel in one call, at most."""
 _CONGESTED = 1 << 24
-"""Bytes that wait to be sent from which on the other side counts as one that does not keep up."""
+"""Unsent bytes from which on the connection counts as congested."""
 
 
 class Stream:
@@ -35,14 +34,14 @@ class Stream:
         self._aio = aio
         self._sock = sock
         self._connection = connection
-        # Invariant: what waits to be sent, and its bytes; asyncio watches for room iff there is some, and it is open
+        # Invariant: unsent buffers, and their size; asyncio has a writer iff there are some and the socket is open
         self._waiting: deque[memoryview] = deque()
         self._bytes = 0
         self._is_closed = False
         self._is_closing = False
 
     def begin(self) -> None:
-        """Open the connection: from now on bytes move."""
+        """Open the connection, and start reading."""
         self._sock.setblocking(False)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             with suppress(OSError):
@@ -50,14 +49,14 @@ class Stream:
         self._aio.add_reader(self._sock, self._can_read)
         self._connection.connection_made(self)
 
-    # -- what a connection asks of its transport
+    # -- the transport of the connection
 
-    def write(self, data: Any) -> None:
-        """Send bytes, in order; they must not change until they are sent."""
+    def write(self, data: Buffer) -> None:
+        """Send bytes, in order. The buffer must not change until it is sent."""
         self.writelines((data,))
 
-    def writelines(self, pieces: Iterable[Any]) -> None:
-        """The same with several."""
+    def writelines(self, pieces: Iterable[Buffer]) -> None:
+        """Send several buffers."""
         if self._is_closed or self._is_closing:
             return
         was_waiting = bool(self._waiting)
@@ -76,7 +75,7 @@ class Stream:
             self._connection.pause_writing()
 
     def close(self) -> None:
-        """Send what waits, then end."""
+        """Send what is unsent, then close the socket."""
         if self._is_closed or self._is_closing:
             return
         self._is_closing = True
@@ -84,7 +83,7 @@ class Stream:
             self._end(None)
 
     def abort(self) -> None:
-        """End at once."""
+        """Close the socket at once."""
         self._end(None)
 
     # -- the socket
@@ -97,7 +96,7 @@ class Stream:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as exc:
-                # Not at once: who sends something is not prepared to hear that it is all over.
+                # Not at once: the sender does not expect the connection to be lost during `write`.
                 self._waiting.clear()
                 self._is_closing = True
                 self._aio.call_soon(self._end, exc)
@@ -138,7 +137,7 @@ class Stream:
             self._connection.buffer_updated(count)
 
     def pump(self, is_done: Callable[[], bool], deadline: float) -> bool:
-        """Move bytes until `is_done()`, and take what arrives; False when it is not by `deadline`, or never will be."""
+        """Send and receive until `is_done()`. False if the deadline passes first, or the socket closes."""
         poll = select.poll()
         while not is_done():
             if self._is_closed or monotonic() >= deadline:

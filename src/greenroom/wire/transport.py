@@ -1,14 +1,14 @@
-"""How frames travel: over a stream socket, both ways, in order, after both ends have proved who they are.
+"""Frames over a stream socket: in both directions, in order, after both ends have authenticated.
 
-**A frame** is a kind, a number of parts and their lengths, and the parts. Parts are written as they lie in memory, and
-read into memory of their own, so a large array is copied by the kernel alone.
+**A frame** has a kind, a number of parts, their lengths, and the parts. Parts are written from where they are in memory
+and each is read into a buffer of its own, so only the kernel copies a large array.
 
-**The handshake.** Each end sends a random challenge, and answers the other's with a digest of it and of the secret that
-both know: the secret itself is never sent, an answer cannot be used again, and an end's own challenge cannot be turned
-against it, for the two sides answer in different words. Before the answer is right, nothing is decoded, and frames must
-be small.
+**The handshake.** Each end sends a random challenge, and answers the other's with a digest of the challenge and the
+shared secret. The secret itself is never sent. An answer cannot be replayed. It cannot be reflected either, because the
+digest includes the side that answers. Until the handshake is done, nothing is decoded, and frames must be small.
 
-**Backpressure.** `is_congested` says that the other side does not keep up; whoever sends batches waits for `drained`.
+**Backpressure.** `is_congested` says that the other side does not keep up. A sender of batches then waits for
+`on_drained`.
 """
 
 from __future__ import annotations
@@ -18,27 +18,29 @@ import hmac
 import logging
 import os
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from greenroom.errors import FrameTooLarge, HandshakeFailed, WireError
 
-__all__ = ["DEFAULT_LIMIT", "Connection", "Side"]
+__all__ = ["DEFAULT_LIMIT", "Buffer", "Connection", "Side"]
 
 _log = logging.getLogger("greenroom.wire")
 
+Buffer = bytes | bytearray | memoryview
+
 DEFAULT_LIMIT = 1 << 28
-"""Bytes of a frame at most: 256 MiB."""
+"""The maximum size of a frame, in bytes: 256 MiB."""
 HANDSHAKE_TIME = 10.0
-"""Seconds that the other end has to prove who it is."""
+"""Seconds that the handshake may take."""
 
 _MAGIC = b"greenroom 1\n"
 _CHALLENGE = 32
 _HEAD = struct.Struct("<HH")
-"""Of a frame: its kind, and how many parts it has; after that the length of each."""
+"""The head of a frame: its kind, and the number of its parts. The length of each part follows."""
 _LENGTH = struct.Struct("<Q")
 _MOST_PARTS = 4096
-"""So that the head of any frame fits into one read."""
+"""Few enough that the head of any frame fits into one read."""
 _SMALL = 4096
 _FIRST_READ = 65_536
 
@@ -47,21 +49,33 @@ _PROOF = 0xFFF1
 
 
 class Side:
-    """Who began the connection; the two prove themselves in different words."""
+    """Which end of a connection this is; part of the digest in the handshake."""
 
     LISTENING = b"listening"
     CONNECTING = b"connecting"
 
 
+class _Transport(Protocol):
+    """What a connection needs of its transport: `Stream` has it, and so have asyncio's own."""
+
+    def write(self, data: Buffer, /) -> None: ...
+
+    def writelines(self, pieces: Iterable[Buffer], /) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
 class Connection(asyncio.BufferedProtocol):
-    """One end of a connection. Everything happens on the thread of its asyncio loop."""
+    """One end of a connection. All methods run on the thread of its asyncio loop."""
 
     def __init__(
         self,
         side: bytes,
         secret: bytes,
         on_open: Callable[[Connection], object],
-        on_frame: Callable[[int, list[Any]], object],
+        on_frame: Callable[[int, list[bytearray]], object],
         on_lost: Callable[[BaseException | None], object],
         limit: int = DEFAULT_LIMIT,
         patience: float = HANDSHAKE_TIME,
@@ -72,30 +86,30 @@ class Connection(asyncio.BufferedProtocol):
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._limit = limit
-        # Seconds that the other end has to prove who it is.
+        # Seconds that the handshake may take.
         self._patience = patience
-        self._transport: Any = None
+        self._transport: Any = None  # a `_Transport`, once the socket is connected
         self._challenge = os.urandom(_CHALLENGE)
         self._timer: asyncio.TimerHandle | None = None
-        # Whether the other end has proved itself; and whether it does not keep up with what it is sent.
+        # Whether the other end has authenticated; and whether it does not keep up with what we send.
         self.is_open = False
         self.is_congested = False
         self._drained: Callable[[], object] | None = None
         self._cause: BaseException | None = None
-        # What is being read: first into a scratch buffer, where frames are found; a large part goes where it belongs.
+        # We read into a scratch buffer and look for frames there; a large part is read directly into its own buffer.
         self._scratch = bytearray(_FIRST_READ)
         self._filled = 0
         self._frame: _Incoming | None = None
 
     # -- sending
 
-    def send(self, kind: int, parts: Sequence[Any]) -> None:
-        """Send a frame. One that is too large is refused, and nothing of it is sent."""
+    def send(self, kind: int, parts: Sequence[Buffer]) -> None:
+        """Send a frame. If it is too large, raise and send nothing of it."""
         if not self.is_open:
             raise WireError("the connection is not open")
         self._write(kind, parts)
 
-    def _write(self, kind: int, parts: Sequence[Any]) -> None:
+    def _write(self, kind: int, parts: Sequence[Buffer]) -> None:
         lengths = [part.nbytes if isinstance(part, memoryview) else len(part) for part in parts]
         if sum(lengths) > self._limit or len(parts) > _MOST_PARTS:
             raise FrameTooLarge(sum(lengths), self._limit)
@@ -106,33 +120,33 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines((head, *parts))
 
     def on_drained(self, callback: Callable[[], object]) -> None:
-        """Have `callback` called when the other side has caught up."""
+        """Call `callback` when the other side has caught up."""
         self._drained = callback
 
     def close(self, cause: BaseException | None = None) -> None:
-        """End the connection, with what has been sent already."""
+        """Close the connection, after sending what is unsent."""
         if self._cause is None:
             self._cause = cause
         if self._transport is not None:
             self._transport.close()
 
     def abort(self, cause: BaseException) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         if self._cause is None:
             self._cause = cause
         if self._transport is not None:
             self._transport.abort()
 
-    # -- what asyncio tells
+    # -- called by the transport
 
-    def connection_made(self, transport: Any) -> None:
-        """The socket is connected: the other end may be anybody."""
+    def connection_made(self, transport: asyncio.BaseTransport | _Transport) -> None:
+        """The socket is connected; the other end has not authenticated yet."""
         self._transport = transport
         self._write(_HELLO, [_MAGIC, self._challenge])
         self._timer = asyncio.get_running_loop().call_later(self._patience, self._handshake_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed, by whomever."""
+        """The socket is closed, by either end."""
         if self._timer is not None:
             self._timer.cancel()
         self.is_open = self.is_congested = False
@@ -145,23 +159,23 @@ class Connection(asyncio.BufferedProtocol):
         self.is_congested = True
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """The other side has caught up."""
         self.is_congested = False
         if self._drained is not None:
             self._drained()
 
     def eof_received(self) -> bool:
-        """The other side sends no more: it is gone."""
+        """The other side has closed the connection."""
         return False
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where to put what arrives: behind what is left of the last read, or where a large part belongs."""
+        """The buffer for the next read: the rest of the scratch buffer, or of a large part."""
         if self._frame is not None and self._frame.wants_directly():
             return self._frame.space()
         return memoryview(self._scratch)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes have arrived."""
+        """`nbytes` bytes have been read into the buffer."""
         try:
             if self._frame is not None and self._frame.wants_directly():
                 self._frame.advance(nbytes)
@@ -174,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(exc)
 
     def _take_frames(self) -> None:
-        """Hand out all frames that are complete."""
+        """Pass on all frames that are complete."""
         position = 0
         held = memoryview(self._scratch)
         while True:
@@ -193,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
             self._scratch[:left] = self._scratch[position : self._filled]
             self._filled = left
 
-    def _take(self, kind: int, parts: list[Any]) -> None:
+    def _take(self, kind: int, parts: list[bytearray]) -> None:
         if self.is_open:
             self._on_frame(kind, parts)
         elif kind == _HELLO and len(parts) == 2 and bytes(parts[0]) == _MAGIC and len(parts[1]) == _CHALLENGE:
@@ -220,22 +234,22 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class _Incoming:
-    """A frame that is arriving."""
+    """A frame that is being received."""
 
     __slots__ = ("_at", "_part", "head", "kind", "parts")
 
     def __init__(self, kind: int, lengths: Sequence[int], head: int) -> None:
         self.kind = kind
         self.head = head
-        self.parts: list[Any] = [bytearray(length) for length in lengths]
-        # The part that is being filled, and how far.
+        self.parts = [bytearray(length) for length in lengths]
+        # The index of the part that is being filled, and how many bytes of it we have.
         self._part = 0
         self._at = 0
         self._skip_full()
 
     @classmethod
     def at(cls, data: memoryview, limit: int) -> _Incoming | None:
-        """The frame whose head stands at the beginning of `data`, if all of the head is there."""
+        """The frame whose head is at the beginning of `data`; None if the head is incomplete."""
         if len(data) < _HEAD.size:
             return None
         kind, count = _HEAD.unpack_from(data)
@@ -258,7 +272,7 @@ class _Incoming:
         return self._part == len(self.parts)
 
     def fill(self, data: memoryview) -> int:
-        """Take as much of `data` as belongs to it; how much that is."""
+        """Copy the bytes of `data` that belong to this frame; return their number."""
         taken = 0
         while not self.is_complete() and taken < len(data):
             part = self.parts[self._part]
@@ -270,14 +284,14 @@ class _Incoming:
         return taken
 
     def wants_directly(self) -> bool:
-        """Whether the rest of the part in hand is worth being read to where it belongs."""
+        """Whether the rest of the current part is large enough to be read directly into its buffer."""
         return not self.is_complete() and len(self.parts[self._part]) - self._at >= _FIRST_READ
 
     def space(self) -> memoryview:
-        """Where the rest of the part in hand belongs."""
+        """The unfilled rest of the current part."""
         return memoryview(self.parts[self._part])[self._at :]
 
     def advance(self, count: int) -> None:
-        """So much has been read there."""
+        """`count` bytes have been read into `space()`."""
         self._at += count
         self._skip_full()

@@ -33,7 +33,7 @@ from greenroom import (
 from greenroom.errors import StaysAtHome
 from greenroom.testing import Simulation, assert_ledger_balanced
 
-PATIENCE = 10.0
+PATIENCE = 120.0
 """Seconds that threads wait for one another; never needed unless something is wrong."""
 SENDERS = 16
 
@@ -43,7 +43,7 @@ def run(program: Any, **config: Any) -> ActorSystem:
     system = ActorSystem("test", config=SystemConfig(**config))
 
     async def main() -> None:
-        async with asyncio.timeout(30.0), system:
+        async with asyncio.timeout(120.0), system:
             await program(system)
 
     asyncio.run(main())

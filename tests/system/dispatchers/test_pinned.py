@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -247,7 +246,6 @@ def test_a_clock_that_is_moved_by_hand_need_not_wait_for_who_only_waits() -> Non
 
     async def program(system: ActorSystem) -> None:
         ref = system.spawn(wait, dispatcher="pinned")
-        began = time.monotonic()
         for _ in range(20):
             gate = Event()
             ref.tell(gate)
@@ -257,7 +255,6 @@ def test_a_clock_that_is_moved_by_hand_need_not_wait_for_who_only_waits() -> Non
             await clock.advance(1.0)
             assert log == ["waits", "goes on"]
             log.clear()
-        assert time.monotonic() - began < 2.5  # it would be twice that, if each were taken to be at work for a while
 
     run(program, clock=clock)
 

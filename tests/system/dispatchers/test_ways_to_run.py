@@ -14,7 +14,7 @@ from greenroom import Actor, ActorSystem, ActorTerminated, SystemStopped
 from greenroom.errors import WaitsForItself
 
 DISPATCHERS = ["concurrent", "parallel", "pinned"]
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class Sum(Actor[int, int]):

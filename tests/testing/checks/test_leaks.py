@@ -17,7 +17,7 @@ import pytest
 from greenroom import ActorSystem, Context
 from greenroom.errors import BadArgument, InvalidDelay
 from greenroom.testing import Leak, LeaksFound, TestProbe, detect_leaks
-from greenroom.testing.checks import remains
+from greenroom.testing.checks import resources
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -311,7 +311,7 @@ def test_what_is_left_open_is_a_leak(play: Play, tmp_path: Path) -> None:
 def test_where_the_machine_does_not_tell_open_files_are_left_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(remains, "_OPEN_FILES", tmp_path / "nowhere")
+    monkeypatch.setattr(resources, "_OPEN_FILES", tmp_path / "nowhere")
     with detect_leaks(patience=0.0):
         file = (tmp_path / "notes").open("w")
     file.close()

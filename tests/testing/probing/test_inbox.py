@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from greenroom.exits import NORMAL
-from greenroom.testing.probing.inbox import Heard, Inbox
+from greenroom.testing.probing.inbox import Envelope, Inbox
 
 
 def later() -> float:
@@ -17,13 +17,13 @@ def test_what_came_since_the_last_look_is_not_waited_for() -> None:
     async def main() -> None:
         inbox = Inbox()
         seen = inbox.arrivals
-        inbox.put(Heard("a"))
-        assert await inbox.comes(later(), seen)
+        inbox.put(Envelope("a"))
+        assert await inbox.wait_for_arrival(later(), seen)
         seen = inbox.arrivals
         inbox.end(NORMAL)
-        assert await inbox.comes(later(), seen)
-        assert not await inbox.comes(asyncio.get_running_loop().time(), inbox.arrivals)
-        assert not await inbox.comes(asyncio.get_running_loop().time(), 0)  # in time is what counts
+        assert await inbox.wait_for_arrival(later(), seen)
+        assert not await inbox.wait_for_arrival(asyncio.get_running_loop().time(), inbox.arrivals)
+        assert not await inbox.wait_for_arrival(asyncio.get_running_loop().time(), 0)  # in time is what counts
 
     asyncio.run(main())
 
@@ -31,11 +31,11 @@ def test_what_came_since_the_last_look_is_not_waited_for() -> None:
 def test_another_thread_ends_a_wait() -> None:
     async def main() -> None:
         inbox = Inbox()
-        waiting = asyncio.create_task(inbox.comes(later(), 0))
+        waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
         await asyncio.sleep(0)
-        await asyncio.to_thread(inbox.put, Heard("a"))
+        await asyncio.to_thread(inbox.put, Envelope("a"))
         assert await waiting
-        assert inbox.take() == Heard("a")
+        assert inbox.take() == Envelope("a")
         assert inbox.take() is None
 
     asyncio.run(main())
@@ -46,20 +46,20 @@ def test_what_comes_while_the_ignored_is_sifted_out_is_kept() -> None:
 
     def unwanted(message: Any) -> bool:
         if message == 1:
-            inbox.put(Heard("meanwhile"))
+            inbox.put(Envelope("meanwhile"))
         return bool(message == 1)
 
-    inbox.put(Heard(1))
-    inbox.put(Heard(2))
+    inbox.put(Envelope(1))
+    inbox.put(Envelope(2))
     inbox.ignored = (unwanted,)
-    assert [heard.message for heard in inbox.unread()] == [2]
-    assert [heard.message for heard in inbox.unread()] == [2, "meanwhile"]
+    assert [envelope.message for envelope in inbox.unread()] == [2]
+    assert [envelope.message for envelope in inbox.unread()] == [2, "meanwhile"]
 
 
 def test_nobody_is_told_who_no_longer_waits() -> None:
     async def main() -> None:
         inbox = Inbox()
-        waiting = asyncio.create_task(inbox.comes(later(), 0))
+        waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -72,7 +72,7 @@ def test_a_loop_that_is_closed_is_no_trouble() -> None:
     inbox = Inbox()
 
     async def main() -> None:
-        waiting = asyncio.create_task(inbox.comes(later(), 0))
+        waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
         await asyncio.sleep(0)
         waiters.extend(inbox._waiters)
         waiting.cancel()
@@ -80,5 +80,5 @@ def test_a_loop_that_is_closed_is_no_trouble() -> None:
     waiters: list[Any] = []
     asyncio.run(main())
     inbox._waiters = waiters  # as if it had been on its way out
-    asyncio.run(asyncio.to_thread(inbox.put, Heard("a")))
-    assert inbox.take() == Heard("a")
+    asyncio.run(asyncio.to_thread(inbox.put, Envelope("a")))
+    assert inbox.take() == Envelope("a")

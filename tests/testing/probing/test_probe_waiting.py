@@ -16,7 +16,7 @@ import pytest
 from greenroom import ActorRef, ActorSystem, Context
 from greenroom.errors import InvalidDelay, WrongLoop
 from greenroom.testing import TestProbe
-from greenroom.testing.probing.inbox import Heard
+from greenroom.testing.probing.inbox import Envelope
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -288,7 +288,7 @@ def test_a_message_is_not_lost_with_a_wait_that_is_cancelled(play: Play) -> None
         probe = TestProbe(system)
         first, second = (asyncio.create_task(probe.receive(TOO_LONG)) for _ in range(2))
         await some_turns()
-        probe._inbox.put(Heard("x"))  # which wakes both
+        probe._inbox.put(Envelope("x"))  # which wakes both
         first.cancel()
         assert await second == "x"
         assert first.cancelled()

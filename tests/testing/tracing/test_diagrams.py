@@ -15,9 +15,9 @@ from greenroom import Actor, ActorSystem
 from greenroom.exits import KILLED, ExitReason
 from greenroom.testing import faults
 from greenroom.testing.simulating.simulation import Simulation
-from greenroom.testing.tracing.diagrams import mermaid, passages
+from greenroom.testing.tracing.diagrams import mermaid, message_paths
 from greenroom.testing.tracing.events import OUTSIDE, Event
-from greenroom.testing.tracing.pictures import svg
+from greenroom.testing.tracing.svgdiagram import svg
 
 SENDING = ("told", "asked", "ticked")
 LOSING = ("dead_letter", "dropped", "full")
@@ -128,18 +128,18 @@ def test_a_message_is_handled_when_the_very_same_object_of_the_same_sender_is() 
         happened("taken", "/c", one, "/b"),
         happened("taken", "/c", equal, "/a"),
     ]
-    assert [passage.ended for passage in passages(events)] == [None, 5, 4, None]
+    assert [path.ended for path in message_paths(events)] == [None, 5, 4, None]
 
 
 def test_of_one_object_that_is_sent_twice_the_first_is_handled_first_and_the_last_finds_no_room() -> None:
     events = [happened("told", "/b", 7, "/a"), happened("told", "/b", 7, "/a"), happened("told", "/b", 7, "/a")]
     events += [happened("full", "/b", 7), happened("taken", "/b", 7, "/a"), happened("dead_letter", "/b", 7)]
-    assert [passage.ended for passage in passages(events)] == [4, 5, 3]
+    assert [path.ended for path in message_paths(events)] == [4, 5, 3]
 
 
 def test_a_message_is_overtaken_by_those_sent_later_to_the_same_actor_only() -> None:
     events = [*overtaking(), *through("elsewhere", receiver="/d")]
-    assert [passage.overtaken_by for passage in passages(events)] == [[2], [], []]
+    assert [path.overtaken_by for path in message_paths(events)] == [[2], [], []]
 
 
 # -- in Mermaid's language

@@ -16,7 +16,6 @@ from _thread import allocate_lock, get_ident
 from asyncio import _get_running_loop, current_task
 from collections.abc import Callable, Generator
 from inspect import isawaitable, iscoroutine
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from greenroom._core.current import current_handoffs
@@ -41,6 +40,7 @@ class Handoff(Wait):
 
     carries_messages = False
     __slots__ = (
+        "_blocked",
         "_closed",
         "_error",
         "_is_cancelled",
@@ -55,7 +55,6 @@ class Handoff(Wait):
         "cell",
         "on_wait",
         "question",
-        "since",
         "take_turns",
         "task",
     )
@@ -76,8 +75,8 @@ class Handoff(Wait):
         self._is_cancelled = False
         self._result: object = None
         self._error: BaseException | None = None
-        # When it was given away, by the machine's clock.
-        self.since = monotonic()
+        # How often its code has said that it blocks, and not that it goes on. Written by the thread that runs it.
+        self._blocked = 0
         cell.loop.handoffs[self] = None
         # How whoever carries it out can be told that it is not wanted, or not waited for, any more.
         self._on_cancel: Callable[[], object] | None = None
@@ -190,9 +189,12 @@ class Handoff(Wait):
                 del error  # or its traceback would hold on to this frame, and that to it
         return self._result
 
-    def is_waiting(self) -> bool:
-        """Whether it is known to wait for something that its own loop has to bring about."""
-        if self.question is not None and not self.question.done():
+    def is_at_rest(self) -> bool:
+        """Whether it is known to wait: for an answer, for a future, or for what its code says it blocks on.
+
+        Reported, never guessed: code that just runs, or blocks without saying so, is at work until it returns.
+        """
+        if self._blocked > 0 or (self.question is not None and not self.question.done()):
             return True
         if self._settled != self._touches or not self.awaits:
             return False
@@ -200,8 +202,8 @@ class Handoff(Wait):
         future = getattr(self.task, "_fut_waiter", None)
         return future is not None and not future.done()
 
-    def come_to_rest(self, tell: Callable[[], object]) -> None:
-        """Have `tell` called, on whatever thread, when it may be known whether it waits; unless that is under way."""
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called, on whatever thread, when it may be known to be at rest; unless that is under way."""
         take_turns, touches = self.take_turns, self._touches
         if take_turns is None or self._settled == _SOON:
             return
@@ -212,6 +214,17 @@ class Handoff(Wait):
             tell()
 
         take_turns(settled)
+
+    def block(self) -> None:
+        """Its code is about to block on something that only others can bring about. On its own thread."""
+        self.waits(True)
+        self._blocked += 1
+        self.cell.loop.inbound.bring(None, _look_again)
+
+    def unblock(self) -> None:
+        """Its code goes on. On its own thread."""
+        self._blocked -= 1
+        self.waits(False)
 
     def on_cancel(self, ask: Callable[[], object]) -> None:
         """Have `ask` called when it is to be broken off, and can be."""
@@ -237,11 +250,7 @@ class Handoff(Wait):
 
     def touch(self) -> None:
         """It has something to do again: time must not pass over it, if that stands still until all is quiet."""
-        elsewhere = self.cell.loop.handoffs
         self._touches += 1
-        if elsewhere.pop(self, self) is None:
-            self.since = monotonic()
-            elsewhere[self] = None
 
     def remove_done_callback(self, fn: object) -> int:
         """Its cell has abandoned it."""
@@ -272,6 +281,10 @@ class Handoff(Wait):
 
     def _account(self) -> None:
         """Count what has been done."""
+
+
+def _look_again() -> None:
+    """Nothing to do but a tick, after which whoever waits for the loop to be idle looks again."""
 
 
 class CallHandoff(Handoff):

@@ -31,7 +31,7 @@ from greenroom.lanes import MailboxConfig
 
 if TYPE_CHECKING:
     from greenroom._core.delivery.ports import LoopHost
-    from greenroom._core.ports import Elsewhere
+    from greenroom._core.ports import PendingHandoff
 
 __all__ = ["Loop"]
 
@@ -93,7 +93,7 @@ class Loop:
         )
         self.closed = False
         # Invariant: the work that other threads do for cells of this loop, and that has not come home; by its age
-        self.handoffs: dict[Elsewhere, None] = {}
+        self.handoffs: dict[PendingHandoff, None] = {}
         # What cells that have ended were sent, and had handled by then.
         self.ended_sent = 0
         self.ended_handled = 0

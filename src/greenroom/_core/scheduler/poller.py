@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
 from math import inf
-from time import monotonic
 
 from greenroom._core.scheduler.fdwatch import FdWatches
 from greenroom._core.scheduler.loop import Loop
@@ -23,8 +22,6 @@ __all__ = ["Poller"]
 
 _LONGEST_SLEEP = 3600.0
 """Seconds: event loops differ in how far ahead they can look."""
-_HELD_UP = 0.25
-"""Seconds that other threads' work for the loop keeps it from being idle; what takes longer waits for something."""
 
 
 class Poller:
@@ -180,24 +177,19 @@ class Poller:
             aio = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = aio.create_future()
             self._idle.append(waiter)
-            look_again = aio.call_later(_HELD_UP, self._tell_idle) if self.loop.handoffs else None
-            self._settle_elsewhere(aio)
-            try:
-                await waiter
-            finally:
-                if look_again is not None:
-                    look_again.cancel()
+            self._ask_for_rest(aio)
+            await waiter
 
-    def _settle_elsewhere(self, aio: asyncio.AbstractEventLoop) -> None:
-        """Find out which of the work that is done elsewhere only waits."""
+    def _ask_for_rest(self, aio: asyncio.AbstractEventLoop) -> None:
+        """Have whoever works on a hand-off report when it only waits."""
 
         def look_again() -> None:
             with suppress(RuntimeError):  # it is closed: nobody waits any more
                 aio.call_soon_threadsafe(self._tell_idle)
 
         for handoff in list(self.loop.handoffs):
-            if not handoff.is_waiting():
-                handoff.come_to_rest(look_again)
+            if not handoff.is_at_rest():
+                handoff.report_rest(look_again)
 
     async def rest(self) -> None:
         """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""
@@ -225,16 +217,8 @@ class Poller:
         return self.loop.runq.asleep and not self.loop.has_work() and not self._is_worked_for()
 
     def _is_worked_for(self) -> bool:
-        """Whether another thread is doing something for the loop, and has not been for long."""
-        if not self.loop.handoffs:
-            return False
-        too_long_ago = monotonic() - _HELD_UP
-        for handoff in reversed(self.loop.handoffs):
-            if handoff.since <= too_long_ago:
-                return False  # and so are the rest
-            if not handoff.is_waiting():
-                return True
-        return False
+        """Whether another thread, or a worker process, does something for the loop, and does not only wait."""
+        return any(not handoff.is_at_rest() for handoff in self.loop.handoffs)
 
     def _tell_idle(self) -> None:
         waiters, self._idle = self._idle, []
@@ -247,9 +231,10 @@ class Poller:
         return self._aio
 
     def busy(self) -> list[str]:
-        """Who is runnable, by name."""
+        """Who is runnable, or at work on another thread or in a worker process, by name."""
         runq = self.loop.runq
-        return [runq.at(position).name() for position in range(runq.count)]
+        runnable = [runq.at(position).name() for position in range(runq.count)]
+        return runnable + [handoff.cell.name() for handoff in self.loop.handoffs if not handoff.is_at_rest()]
 
     def next_deadline(self) -> float | None:
         """The earliest pending deadline, if any."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sized
 
     from greenroom._core.simulation.faultport import FaultPort
+    from greenroom.lanes import Lane
 
 __all__ = ["Director", "directing", "director_here"]
 
@@ -168,7 +169,7 @@ class Director:
         if self.faults is not None:
             self.faults.meets(cell)
 
-    def sends(self, cell: Cell, message: object, sender: object, lane: object) -> bool:
+    def sends(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         """A message is sent; True when it is on its way for a while, and need not be admitted now."""
         kind = TOLD
         shown = sender

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from greenroom._core.mailbox.cell import Cell
+from greenroom.lanes import Lane
 
 __all__ = ["FaultPort"]
 
@@ -20,7 +21,7 @@ class FaultPort(Protocol):
         """A cell is made."""
         ...
 
-    def holds(self, cell: Cell, message: object, sender: object, lane: object, by_timer: bool) -> bool:
+    def holds(self, cell: Cell, message: object, sender: object, lane: Lane, by_timer: bool) -> bool:
         """A message is sent; True when it is on its way for a while."""
         ...
 

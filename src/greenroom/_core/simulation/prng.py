@@ -19,7 +19,7 @@ _FRACTION = 1.0 / (1 << 53)
 class SplitMix:
     """A stream of numbers that depends on nothing but its seed.
 
-    >>> Dice(7).below(100) == Dice(7).below(100)
+    >>> SplitMix(7).below(100) == SplitMix(7).below(100)
     True
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import AbstractContextManager, nullcontext
 from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,14 @@ class Context(ActorRecord, Spawns):
 
     def _hand_on(self, question: Question, target: Cell) -> None:
         question.hand_to(target)
+
+    def blocking(self) -> AbstractContextManager[None]:
+        """`with self.ctx.blocking(): event.wait()` says that a handler on another thread only waits inside the block.
+
+        Then a pool may start another thread, and a `ManualClock` may move on: code that just runs, or blocks without
+        saying so, is at work, and time stands still for it. On the system's own thread it changes nothing.
+        """
+        return nullcontext()
 
     # -- kin
 

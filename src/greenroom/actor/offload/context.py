@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from _thread import get_ident
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -95,6 +95,14 @@ class OffloadedContext(Context):
         require_wanted(self.cell)
         return handoff if handoff.carries_messages else None  # type: ignore[return-value]
 
+    def blocking(self) -> AbstractContextManager[None]:
+        """Say that this handler only waits inside the block."""
+        handoff: Any = current_handoffs.get(get_ident()) if self.cell.is_foreign() else None
+        if handoff is None or handoff.cell is not self.cell:
+            return nullcontext()
+        require_wanted(self.cell)
+        return _blocking(handoff)
+
     def _receipt(self) -> object:
         # A thread of the handler's own making: what it works for is what the hand-off has in hand.
         handoff = self.cell.handoff()
@@ -174,6 +182,15 @@ class OffloadedContext(Context):
         pipes = self.ensure_extras().pipes
         pipes[pipe] = None
         return pipes
+
+
+@contextmanager
+def _blocking(handoff: Any) -> Iterator[None]:
+    handoff.block()
+    try:
+        yield
+    finally:
+        handoff.unblock()
 
 
 class OffloadedPipe:

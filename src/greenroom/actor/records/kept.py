@@ -134,6 +134,11 @@ class BehaviorPart(Protocol):
 class ReceiveTiming(Protocol):
     """The receive timeout; `ReceiveTimer` is it."""
 
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        ...
+
     def begin(self) -> None:
         """Begin to wait."""
         ...

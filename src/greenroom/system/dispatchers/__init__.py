@@ -1,1 +1,1 @@
-"""Dispatchers: on which thread, or in which process, the code of an actor runs."""
+"""Dispatchers: they decide on which thread, or in which process, the code of an actor runs."""

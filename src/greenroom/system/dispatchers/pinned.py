@@ -1,8 +1,8 @@
 """A thread for one actor, with an asyncio loop of its own.
 
-Its handlers may block, or await: nothing else runs there but what they start themselves. The thread begins with the
-actor's first call and ends with the actor; restarts leave it as it is, unless a handler holds it and does not let go:
-then the next incarnation gets another.
+Its handlers may block or await: nothing else runs on the thread, except what they start themselves. The thread starts
+with the actor's first call and ends with the actor. It survives restarts, unless a handler blocks it and does not end:
+then the next incarnation gets a new thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
-from typing import Any
 
 from greenroom._core.handoff.handoff import Handoff
 from greenroom.actor.offload.executor import Executor
@@ -25,16 +24,16 @@ __all__ = ["PinnedExecutor", "PinnedThreads"]
 _log = logging.getLogger("greenroom")
 
 _PROMPT = 0.05
-"""Seconds in which a thread that only awaits something does what it is told."""
+"""Seconds in which a thread that only awaits something reacts."""
 
 _TURNS = 5
-"""Turns of asyncio in which what is ready there comes to rest, as for a ManualClock."""
+"""Turns of asyncio after which we assume that nothing there is ready any more, as for a ManualClock."""
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class PinnedThreads:
-    """The threads of one dispatcher. Belongs to the loop's own thread."""
+    """The threads of one dispatcher. For the loop's own thread only."""
 
     def __init__(self, dispatcher: str, system: str, core: int | None, loop_factory: LoopFactory | None) -> None:
         self.dispatcher = dispatcher
@@ -42,86 +41,87 @@ class PinnedThreads:
         self._core = core
         self._loop_factory = loop_factory
         self._made = 0
-        # Invariant: those that have been started, and not been told to end
-        self._homes: dict[AsyncioThread, None] = {}
-        # Those that have been told, and may not have come to it yet.
+        # Invariant: the threads that were started, and not told to end
+        self._running: dict[AsyncioThread, None] = {}
+        # The threads that were told to end, and may still run.
         self._ending: list[threading.Thread] = []
 
     @property
     def threads(self) -> int:
-        """How many there are at present."""
-        return len(self._homes)
+        """How many threads there are at present."""
+        return len(self._running)
 
     def executor(self, spec: object) -> PinnedExecutor:
-        """A place for one more actor."""
+        """An executor for one more actor."""
         return PinnedExecutor(self)
 
     def start_thread(self) -> AsyncioThread:
-        """A new thread, for an actor that has none."""
+        """Start a thread for an actor that has none."""
         self._made += 1
         name = f"{self._system} {self.dispatcher} {self._made}"
-        home = AsyncioThread(name, self._core, self._loop_factory)
-        self._homes[home] = None
-        return home
+        thread = AsyncioThread(name, self._core, self._loop_factory)
+        self._running[thread] = None
+        return thread
 
-    def end_thread(self, home: AsyncioThread) -> None:
-        """It is not needed any more; it ends when it has done what it does."""
-        if self._homes.pop(home, home) is None:
-            home.stop()
-            self._ending = [thread for thread in self._ending if thread.is_alive()]
-            self._ending.append(home.thread)
+    def end_thread(self, thread: AsyncioThread) -> None:
+        """Let a thread end after its hand-off."""
+        if self._running.pop(thread, thread) is None:
+            thread.stop()
+            self._ending = [one for one in self._ending if one.is_alive()]
+            self._ending.append(thread.thread)
 
     def close(self) -> list[threading.Thread]:
-        """Let all of them end; those that are still to be waited for."""
-        for home in list(self._homes):
-            self.end_thread(home)
+        """Let all threads end; return those that have not ended yet."""
+        for thread in list(self._running):
+            self.end_thread(thread)
         return self._ending
 
 
 class PinnedExecutor(Executor):
-    """The place of one actor."""
+    """The executor of one actor."""
 
     has_asyncio = True
 
     def __init__(self, threads: PinnedThreads) -> None:
         super().__init__(threads.dispatcher)
         self._threads = threads
-        self._home: AsyncioThread | None = None
-        self._life: Any = None
+        self._thread: AsyncioThread | None = None
+        # The context of the incarnation that `_context` is for.
+        self._life: object = None
         self._context = Context()
 
     def do(self, handoff: Handoff) -> None:
-        """Have it carried out on the actor's thread."""
-        if self._home is not None and self._home.is_dead():
-            self._threads.end_thread(self._home)
-            self._home = None
-        if self._home is None:
-            self._home = self._threads.start_thread()
-        home = self._home
-        handoff.on_abandoned(lambda: self._give_up(home, handoff))
-        handoff.take_turns = home.take_turns
-        home.do(handoff, self._context_of(handoff))
+        """Have a hand-off carried out on the actor's thread."""
+        if self._thread is not None and self._thread.is_dead():
+            self._threads.end_thread(self._thread)
+            self._thread = None
+        if self._thread is None:
+            self._thread = self._threads.start_thread()
+        thread = self._thread
+        handoff.on_abandoned(lambda: self._give_up(thread, handoff))
+        handoff.take_turns = thread.take_turns
+        thread.do(handoff, self._context_of(handoff))
 
     def _context_of(self, handoff: Handoff) -> Context:
-        """What its coroutines run in: one for each life of the actor, as there is one for those on its loop."""
+        """The context variables for its coroutines: new for each incarnation, as for actors on the loop."""
         if self._life is not handoff.cell.context:
             self._life = handoff.cell.context
             self._context = Context()
         return self._context
 
-    def _give_up(self, home: AsyncioThread, handoff: Handoff) -> None:
-        """What a thread does takes too long. If it only awaits something it is broken off; else that is done with."""
-        if handoff.awaits and home.abandon(handoff):
+    def _give_up(self, thread: AsyncioThread, handoff: Handoff) -> None:
+        """A hand-off takes too long. If it awaits something, end it there; else abandon the thread."""
+        if handoff.awaits and thread.abandon(handoff):
             return
-        if self._home is home:
-            self._home = None
-        self._threads.end_thread(home)
+        if self._thread is thread:
+            self._thread = None
+        self._threads.end_thread(thread)
 
     def let_go(self) -> None:
         """The actor has ended."""
-        if self._home is not None:
-            self._threads.end_thread(self._home)
-            self._home = None
+        if self._thread is not None:
+            self._threads.end_thread(self._thread)
+            self._thread = None
 
 
 class AsyncioThread:
@@ -131,17 +131,17 @@ class AsyncioThread:
         self._core = core
         self._loop_factory = loop_factory
         self._lock = threading.Lock()
-        # Invariant: written under _lock. What came before asyncio ran, in order; None once it runs
+        # Invariant: written under _lock. The actions that wait for asyncio to run, in order; None once it runs
         self._early: list[Callable[[], object]] | None = []
         self._aio: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
-        # Invariant: what was given to this thread and has not come home; None when the thread has ended
+        # Invariant: the hand-offs that are not completed; None when the thread has ended
         self._handoffs: dict[Handoff, None] | None = {}
-        # Why the thread ends, if nobody told it to. This and the next are touched by this thread alone.
+        # Why the thread ends, if nobody told it to. Only this thread uses this field and the next.
         self._cause: BaseException | None = None
-        # What is under way, so that asyncio does not lose it.
+        # The tasks under way; asyncio itself keeps no reference to them.
         self._tasks: dict[asyncio.Task[None], Handoff] = {}
-        # A daemon, because of handlers that never return: the process must be able to end without them.
+        # A daemon, so that a handler that never returns does not keep the process alive.
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.thread.start()
 
@@ -156,12 +156,12 @@ class AsyncioThread:
                     self._cause = exc
                     raise
         except BaseException as exc:
-            self._end_works(exc)
+            self._lose_all(exc)
         else:
-            self._end_works(None)
+            self._lose_all(None)
 
-    def _end_works(self, cause: BaseException | None) -> None:
-        """The thread ends, because it was told to or for whatever reason: nobody may wait for what it leaves."""
+    def _lose_all(self, cause: BaseException | None) -> None:
+        """The thread ends, for whatever reason: nobody may wait for the hand-offs that it has not completed."""
         with self._lock:
             handoffs, self._handoffs = self._handoffs or {}, None
         for task in list(self._tasks):
@@ -185,7 +185,7 @@ class AsyncioThread:
         await self._end.wait()
 
     def _catch_up(self) -> None:
-        """Do what came before asyncio ran. Apart, for `_main` never returns and would keep it."""
+        """Do the actions that waited for asyncio. Not in `_main`, whose frame would keep them alive."""
         with self._lock:
             self._aio = asyncio.get_running_loop()
             early, self._early = self._early, None
@@ -197,12 +197,13 @@ class AsyncioThread:
             if self._early is not None:
                 self._early.append(action)
                 return
-            aio: Any = self._aio
-        with suppress(RuntimeError):  # it has ended, and what it was given with it
+            aio = self._aio
+        assert aio is not None
+        with suppress(RuntimeError):  # the thread has ended, and its hand-offs with it
             aio.call_soon_threadsafe(action)
 
     def do(self, handoff: Handoff, context: Context) -> None:
-        """Have it carried out. From the loop's thread."""
+        """Have a hand-off carried out. From the loop's thread."""
         with self._lock:
             dead = self._handoffs is None
             if self._handoffs is not None:
@@ -212,11 +213,11 @@ class AsyncioThread:
         self._call(lambda: self._begin(handoff, context))
 
     def take_turns(self, then: Callable[[], object]) -> None:
-        """Call `then` when asyncio has done what it has ready, and what came of that. From the loop's thread."""
+        """Call `then` after some turns of asyncio, when nothing there is ready any more. From the loop's thread."""
         self._call(lambda: _turn(_TURNS, then))
 
     def stop(self) -> None:
-        """End, with what is under way cancelled. From the loop's thread."""
+        """End the thread, and cancel what is under way. From the loop's thread."""
         self._call(lambda: self._end.set())  # type: ignore[union-attr]
 
     def _end_task(self, task: asyncio.Task[None]) -> None:
@@ -224,21 +225,21 @@ class AsyncioThread:
         with self._lock:
             if self._handoffs is not None:
                 self._handoffs.pop(handoff, None)
-        if not handoff.has_begun():  # asyncio was about to end, and cancelled it before its first step
+        if not handoff.has_begun():  # asyncio was closing, and cancelled it before its first step
             self._lose(handoff, None)
         if not task.cancelled():
-            task.exception()  # of one that was broken off: asyncio would complain of it, but everybody knows
+            task.exception()  # retrieve it, or asyncio would log it
 
     def abandon(self, handoff: Handoff) -> bool:
-        """Break it off where it awaits something; False when it seems not to. From the loop's thread."""
-        broken_off = threading.Event()
+        """End a hand-off where it awaits something; False if the thread does not react. From the loop's thread."""
+        is_closed = threading.Event()
 
-        def break_off() -> None:
+        def close() -> None:
             _abandon(handoff.task)  # type: ignore[arg-type]  # it awaits, so it has one
-            broken_off.set()
+            is_closed.set()
 
-        self._call(break_off)
-        return broken_off.wait(_PROMPT)
+        self._call(close)
+        return is_closed.wait(_PROMPT)
 
     def _begin(self, handoff: Handoff, context: Context) -> None:
         task = asyncio.get_running_loop().create_task(self._carry_out(handoff), context=context)
@@ -248,7 +249,7 @@ class AsyncioThread:
         handoff.on_cancel(lambda: self._call(lambda: _cancel(task, handoff)))
 
     async def _carry_out(self, handoff: Handoff) -> None:
-        """What `Handoff.run` does, with what can be awaited awaited here."""
+        """Like `Handoff.run`, but await here what can be awaited."""
         handoff.enter()
         try:
             while handoff.begin_next():
@@ -262,7 +263,7 @@ class AsyncioThread:
         except BaseException as exc:
             if self._cause is None:
                 handoff.take_error(exc)
-            else:  # asyncio cancels all that is left, when it breaks down
+            else:  # asyncio failed, and cancels all tasks
                 self._lose(handoff, self._cause)
         finally:
             handoff.leave()
@@ -277,10 +278,9 @@ def _turn(left: int, then: Callable[[], object]) -> None:
 
 
 def _abandon(task: asyncio.Task[None]) -> None:
-    """End what would not end when it was cancelled: its `finally` blocks run, but can await nothing more."""
-    coroutine: Any = task.get_coro()
+    """End a task that did not end when it was cancelled: its `finally` blocks run, but cannot await anything."""
     try:
-        coroutine.close()
+        task.get_coro().close()
     except RuntimeError:
         _log.exception("a handler would not be broken off")
     task.cancel()
@@ -290,12 +290,12 @@ def _cancel(task: asyncio.Task[None], handoff: Handoff) -> None:
     if handoff.has_begun():
         task.cancel()
     elif not task.done() and not handoff.is_closed():
-        # A task that is cancelled before its first step takes none, and nobody would bring its work home.
+        # A task that is cancelled before its first step never runs, so its hand-off would not be completed.
         task.get_loop().call_soon(_cancel, task, handoff)
 
 
 def _pin(core: int) -> None:
-    """Keep this thread on one processor, where the system can do that."""
+    """Pin this thread to one processor, if the operating system supports it."""
     try:
         os.sched_setaffinity(0, {core})
     except (AttributeError, OSError) as exc:

@@ -1,4 +1,4 @@
-"""The kinds of dispatcher there are, and their settings.
+"""The kinds of dispatchers, and their settings.
 
 >>> Parallel(threads=4)
 Parallel(threads=4)
@@ -26,7 +26,7 @@ _LEAST_LIMIT = 1 << 16
 
 
 class DispatcherSettings(Frozen):
-    """What a dispatcher is: one of the classes below, for `SystemConfig.dispatchers` and `system.dispatchers`."""
+    """The base of the settings below, for `SystemConfig.dispatchers` and `system.dispatchers`."""
 
     __slots__ = ()
 
@@ -92,7 +92,7 @@ class Process(DispatcherSettings):
             raise ConfigError("frame_limit", frame_limit, f"must be a number of bytes, and at least {_LEAST_LIMIT}")
         self._set(frame_limit, workers)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Process, (self.workers, self.frame_limit)
 
 
@@ -106,11 +106,11 @@ BUILT_IN: dict[str, type[DispatcherSettings]] = {
     "parallel": Parallel,
     "process": Process,
 }
-"""The dispatchers that every system has, and the kinds that a configuration file can name."""
+"""The dispatchers that every system has, which are also the kinds that a configuration file can name."""
 
 
-def settings_of(name: str, value: Any) -> DispatcherSettings:
-    """The settings of the dispatcher `name`: given as such, as the name of a kind, or as a table with its `kind`."""
+def settings_of(name: str, value: object) -> DispatcherSettings:
+    """The settings of the dispatcher `name`, given as settings, as the name of a kind, or as a table with a `kind`."""
     where = f"dispatchers[{name!r}]"
     if isinstance(value, DispatcherSettings):
         return value
@@ -119,7 +119,7 @@ def settings_of(name: str, value: Any) -> DispatcherSettings:
     if not isinstance(value, Mapping):
         known = ", ".join(f"{one.__name__}()" for one in BUILT_IN.values())
         raise ConfigError(where, value, f"must be one of {known}, or a table with a `kind`")
-    options: Any = dict(value)
+    options: dict[str, Any] = dict(value)
     kind = options.pop("kind", name)
     if kind not in BUILT_IN:
         raise ConfigError(f"{where}.kind", kind, f"must be one of {', '.join(BUILT_IN)}")

@@ -1,1 +1,1 @@
-"""What a test looks at when all is over: the ledger, the lives, the log, and what was left behind."""
+"""Checks for the end of a test: ledgers, lifecycles, logs and leaks."""

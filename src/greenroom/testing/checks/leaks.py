@@ -1,4 +1,4 @@
-"""`detect_leaks`: a test fails when something that it started outlives it."""
+"""`detect_leaks`: fails a test that leaves something running or open."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from greenroom.actor.messaging.question import require_timeout
 from greenroom.errors import BadArgument
-from greenroom.testing.checks.remains import Leak, look_around, open_what_stays
+from greenroom.testing.checks.resources import Leak, live_resources, open_process_wide_resources
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Leak", "LeakDetector", "LeaksFound", "detect_leaks"]
 
-_GLANCE = 0.005
-"""Seconds between two looks at what may be about to end."""
+_POLL_INTERVAL = 0.005
+"""Seconds between two checks."""
 _SHOWN = 20
-"""Leaks of one kind that an error shows at most."""
+"""How many leaks of one kind an error shows at most."""
 
 _REMEDIES = {
     "system": "leave the system's `async with` or `with`, or await `system.shutdown()`",
@@ -34,7 +34,7 @@ _REMEDIES = {
 
 
 class LeaksFound(AssertionError):
-    """Something outlives the test; `leaks` has all of it."""
+    """Something outlives the test. `leaks` lists all of it."""
 
     def __init__(self, leaks: tuple[Leak, ...], hint: str = "") -> None:
         self.leaks = leaks
@@ -64,7 +64,7 @@ def detect_leaks(
     fds: bool = True,
     patience: float = 1.0,
 ) -> LeakDetector:
-    """`with` or `async with` it: on leaving, it raises `LeaksFound` if anything is there that was not before.
+    """Raise `LeaksFound` at the end of the `with` or `async with` block if anything new is still running or open.
 
     >>> import asyncio
     >>> from greenroom import ActorSystem
@@ -78,16 +78,18 @@ def detect_leaks(
     ...     print(*[(leak.kind, leak.name) for leak in found.leaks])
     ('task', 'forgotten')
 
-    It looks at systems that run and their actors, tasks of the running asyncio loop, threads and, where there is a
-    /proc, child processes, open files and sockets; each can be left out. `ignore` has names, or patterns such as
-    `pool-*`: of a system, an actor (its path, or that after the system's name), a task or its coroutine, a thread, a
-    process or its command, or what an fd refers to. Garbage is collected first, and what is about to end has
-    `patience` seconds to do so; tasks have them in `async with` only, for a plain `with` holds up their loop. When the
-    test itself raises, its exception passes.
+    It checks running systems and their actors, tasks of the running asyncio loop and threads. Where there is a /proc,
+    it also checks child processes, open files and sockets. Each check can be turned off.
 
-    Threads of the running loop's own pool (`asyncio.to_thread`) may stay while they have nothing to do: they end with
-    the loop. It does not see callbacks that are still to come (`loop.call_later`), asynchronous generators that were
-    not closed, tasks of other loops, threads of C code, and processes that have ended but were not waited for.
+    `ignore` takes names, or patterns such as `pool-*`: of a system, an actor (its path, or the path after the system's
+    name), a task or its coroutine, a thread, a process or its command, or what an fd refers to.
+
+    Garbage is collected first. What is about to end has `patience` seconds to do so. Tasks need `async with` for that,
+    because a plain `with` blocks their loop. If the test raises, its exception passes unchanged.
+
+    Idle threads of the running loop's own pool (`asyncio.to_thread`) are no leaks: they end with the loop. Not detected
+    are pending callbacks (`loop.call_later`), unclosed asynchronous generators, tasks of other loops, threads of C
+    code, and zombie processes.
     """
     require_timeout(patience)
     patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
@@ -105,11 +107,11 @@ class LeakDetector:
         self._kinds = kinds
         self._ignore = ignore
         self._patience = patience
-        # What was there already. The keys keep tasks and threads alive, so that no other takes one's place.
+        # What was there before. The keys keep tasks and threads alive, so that no new one gets the id of an old one.
         self._before: dict[object, Leak] = {}
 
     def __enter__(self) -> Self:
-        open_what_stays()
+        open_process_wide_resources()
         self._before = dict(self._all())
         return self
 
@@ -118,7 +120,7 @@ class LeakDetector:
     ) -> None:
         if exc is None:
             for _ in self._until_clean():
-                time.sleep(_GLANCE)
+                time.sleep(_POLL_INTERVAL)
         self._before = {}
 
     async def __aenter__(self) -> Self:
@@ -129,11 +131,11 @@ class LeakDetector:
     ) -> None:
         if exc is None:
             for _ in self._until_clean(waits_for_tasks=True):
-                await asyncio.sleep(_GLANCE)
+                await asyncio.sleep(_POLL_INTERVAL)
         self._before = {}
 
     def _until_clean(self, waits_for_tasks: bool = False) -> Iterator[None]:
-        """Look, and yield for a moment's wait as long as there are leaks; raise when patience is at its end."""
+        """Yield, for the caller to wait, as long as there are leaks; raise when `patience` is over."""
         if not self._leaks():
             return
         gc.collect()
@@ -149,6 +151,6 @@ class LeakDetector:
         return tuple(leak for key, leak in self._all() if key not in self._before and not leak.is_one_of(self._ignore))
 
     def _all(self) -> Iterator[tuple[object, Leak]]:
-        for key, leak in look_around():
+        for key, leak in live_resources():
             if leak.kind in self._kinds:
                 yield key, leak

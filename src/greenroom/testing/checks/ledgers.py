@@ -1,19 +1,18 @@
-"""Checks that no message went missing."""
+"""Checks that every message is accounted for."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from greenroom.actor.messaging.ref import ActorRef
 from greenroom.ledger import Ledger
 from greenroom.system.system import ActorSystem
 
 __all__ = ["assert_ledger_balanced"]
 
 
-def assert_ledger_balanced(system: ActorSystem, ref: Any = None) -> Ledger:
-    """Fail unless every message sent in `system` (or to one actor of it) is in exactly one column; the ledger.
+def assert_ledger_balanced(system: ActorSystem, ref: ActorRef | None = None) -> Ledger:
+    """Fail unless every message sent in `system` (or to the actor `ref`) is in exactly one column. Return the ledger.
 
-    Exact when nothing is being sent meanwhile: after `await system.settle()`, or after the shutdown.
+    Call it when nothing is being sent: after `await system.settle()`, or after the shutdown.
     """
     ledger = system.ledger() if ref is None else system.ledger(ref)
     if not ledger.balanced:

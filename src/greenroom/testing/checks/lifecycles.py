@@ -1,11 +1,11 @@
-"""Checks of an actor's life: the states it went through, how it ended, and which of its hooks were called."""
+"""Checks of an actor's lifecycle: its states, its exit reason, and the hooks that were called."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from types import EllipsisType, new_class
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.life.spec import class_info_of
@@ -25,18 +25,18 @@ from greenroom.actor.messaging.signals import (
 from greenroom.actor.records.states import State
 from greenroom.errors import BadArgument, NotAnActor, in_words
 from greenroom.exits import ExitKind, ExitReason
-from greenroom.testing.checks.alike import what_differs
+from greenroom.testing.checks.exceptionequality import difference_between
 
 __all__ = ["HookCall", "HookLog", "assert_ended", "assert_states"]
 
 A = TypeVar("A", bound=Actor)
+T = TypeVar("T")
+_End = ExitKind | ExitReason | type[BaseException] | BaseException
+"""How an actor should have ended."""
 
 
 def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[State, ...]:
-    """Fail unless the actor went through exactly these states so far; `...` stands for any in between. The states.
-
-    A state may be given by its name, as in `assert_states(ref, "created", ..., "terminated")`. Actors remember their
-    states in a system with `SystemConfig(history=True)`, and the one in an `ActorHarness` does so by itself.
+    """Fail unless the actor went through exactly these states so far. Return its states.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem, SystemConfig
@@ -49,6 +49,9 @@ def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[S
     ...         assert_states(worker, State.CREATED, State.STARTING, State.RUNNING)
     ...     assert_states(worker, ..., "running", "stopping", "stopped", "terminated")
     >>> asyncio.run(main())
+
+    A state is given as such or by its name. `...` stands for any number of states. Actors remember their states in a
+    system with `SystemConfig(history=True)`; the actor in an `ActorHarness` always does.
     """
     wanted = [one if isinstance(one, EllipsisType) else _state_of(one) for one in states]
     history = ref.history
@@ -81,11 +84,7 @@ async def assert_ended(
     *how: ExitKind | ExitReason | str | type[BaseException] | BaseException,
     timeout: float = 3.0,
 ) -> ExitReason:
-    """Wait for the actor's end, and fail unless it comes, and in this way. The reason for its end.
-
-    Each of `how` must hold: a kind of end (`ExitKind.FAIL`, or its name), a whole reason, the type of the exception
-    that ended it, or an exception like the one that did: of that type, with equal arguments, attributes and text.
-    `timeout` is in real seconds.
+    """Wait until the actor has ended, and fail unless it ended as expected. Return its exit reason.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem
@@ -98,6 +97,10 @@ async def assert_ended(
     ...         return await assert_ended(worker, ExitKind.KILLED)
     >>> print(asyncio.run(main()))
     killed
+
+    All of `how` must match. Each is a kind of exit (`ExitKind.FAIL`, or its name), a whole `ExitReason`, the type of
+    the exception that ended the actor, or an exception that equals it in type, arguments, attributes and text.
+    `timeout` is in real seconds.
     """
     require_timeout(timeout)
     wanted = [_kind_of(one) if isinstance(one, str) else one for one in how]
@@ -110,16 +113,16 @@ async def assert_ended(
             f"{ref} should have ended{said} and is still {ref.state.value} after {timeout} s"
         ) from None
     for one in wanted:
-        different = _what_differs(reason, one)
+        different = _mismatch(reason, one)
         if different is not None:
             raise AssertionError(f"{ref} should have ended otherwise{said}, and ended so: {reason}{different}")
         if isinstance(one, type | BaseException) and reason.cause is not None:
-            _heed(ref, reason.cause)
+            _mark_expected(ref, reason.cause)
     return reason
 
 
-def _heed(ref: ActorRef, cause: BaseException) -> None:
-    """The test expects `cause`: a simulation need not say in the end that an actor has let it out."""
+def _mark_expected(ref: ActorRef, cause: BaseException) -> None:
+    """The test expects `cause`, so a simulation does not fail because of it."""
     director = ref._cell.loop.director
     if director is not None:
         director.heeded(cause)
@@ -133,14 +136,14 @@ def _kind_of(name: str) -> ExitKind:
         raise BadArgument(f"{name!r} is no kind of end: there are {known}") from None
 
 
-def _end_in_words(how: Any) -> str:
+def _end_in_words(how: _End) -> str:
     if isinstance(how, ExitKind):
         return how.value
     return how.__name__ if isinstance(how, type) else str(how) if isinstance(how, ExitReason) else repr(how)
 
 
-def _what_differs(reason: ExitReason, how: Any) -> str | None:
-    """None if the end was so; else what to add to the reason, if that does not tell the difference by itself."""
+def _mismatch(reason: ExitReason, how: _End) -> str | None:
+    """None if the actor ended so; else what to add to the reason, if that alone does not show the difference."""
     if isinstance(how, ExitKind):
         return None if reason.kind is how else ""
     if isinstance(how, type):
@@ -148,13 +151,14 @@ def _what_differs(reason: ExitReason, how: Any) -> str | None:
     if isinstance(how, ExitReason):
         if reason.kind is not how.kind:
             return ""
-        how = how.cause
-    different = what_differs(reason.cause, how)
+        different = difference_between(reason.cause, how.cause)
+    else:
+        different = difference_between(reason.cause, how)
     return None if different is None else f" ({different})"
 
 
 class HookCall(NamedTuple):
-    """One call of a hook: its name, whose it was, and what it was called with."""
+    """One call of a hook: its name, the actor, and the arguments."""
 
     name: str
     ref: ActorRef
@@ -174,10 +178,10 @@ _HOOK_OF: dict[type[Signal], str] = {
 _OTHER_HOOKS = ("snapshot", "restore")
 
 
-class _Unannounced:
-    """Stands before a class while another is derived from it, so that no `__init_subclass__` of its own is called.
+class _SkipInitSubclass:
+    """First base of a derived class, so that the user's own `__init_subclass__` is not called.
 
-    To that, the derived class would be one more actor of the program: to be given keywords, or put in a registry.
+    The user's method would treat the derived class as one more actor class: require keywords, or register it.
     """
 
     __slots__ = ()
@@ -187,7 +191,7 @@ class _Unannounced:
 
 
 class HookLog:
-    """Writes down which hooks of an actor are called, in their order, over all its restarts.
+    """Records which hooks of an actor are called, in order, across restarts.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem
@@ -205,78 +209,76 @@ class HookLog:
     >>> hooks.calls
     ['pre_start', 'post_start', 'pre_stop', 'post_stop']
 
-    A hook that the class does not define counts too: it is the default that was called. `on_signal`, which gets every
-    signal, is not written down; `snapshot` and `restore` are if the class has them.
+    Hooks that the class does not define are recorded too. `on_signal`, which gets every signal, is not recorded.
+    `snapshot` and `restore` are recorded if the class has them.
     """
 
     def __init__(self) -> None:
         self.records: list[HookCall] = []
-        self._made: dict[type[Any], type[Any]] = {}
+        self._made: dict[type[Actor], type[Actor]] = {}
 
     def of(self, actor_class: type[A]) -> type[A]:
-        """The same class to all appearances, for `spawn`, `props` or a `ChildSpec`, whose hooks are written down."""
-        given: Any = actor_class
+        """A subclass with the same name whose hook calls are recorded; give it to `spawn`, `props` or a `ChildSpec`."""
+        given: object = actor_class
         if not isinstance(given, type) or not issubclass(given, Actor):
             raise NotAnActor(f"HookLog.of() takes an Actor class, not {given!r}: as in spawn(hooks.of(Worker), ...)")
         if actor_class in self._made.values():
             return actor_class
         if actor_class not in self._made:
             self._made[actor_class] = self._derive(actor_class)
-        made: type[A] = self._made[actor_class]
-        return made
+        return cast("type[A]", self._made[actor_class])
 
-    def _derive(self, actor_class: type[Any]) -> type[Any]:
-        # What is wrong with the class itself is told of the class itself.
+    def _derive(self, actor_class: type[A]) -> type[A]:
+        # Errors about the class name the class, not the derived one.
         blueprint = class_info_of(actor_class)
         own = set(blueprint.hooks) | (set(_OTHER_HOOKS) if blueprint.keeps_state else set())
         own.discard("on_signal")
 
-        def call_next(actor: Any, hook: str, *arguments: Any) -> Any:
+        def call_next(actor: Actor, hook: str, *arguments: object) -> object:
             return getattr(super(derived, actor), hook)(*arguments)  # a coroutine, if that hook is `async def`
 
-        def note_default(actor: Any, signal: Signal) -> Any:
-            # A signal comes here after the hook of its own, if there is one: that has been written down by then.
-            # Defining those that are missing instead would not do: who has `on_terminated` is spared a DeathPact.
+        def note_default(actor: Actor, signal: Signal) -> object:
+            # A signal comes here after its own hook, which has recorded the call if the class defines it. We cannot
+            # define the missing hooks instead: an actor with `on_terminated` gets no DeathPact.
             hook = _HOOK_OF.get(type(signal))
             if hook is not None and hook not in own:
                 self._note(actor, hook, _arguments_of(signal))
             return call_next(actor, "on_signal", signal)
 
-        def fill(namespace: dict[str, Any]) -> None:
+        def fill(namespace: dict[str, object]) -> None:
             namespace.update(__slots__=(), __doc__=actor_class.__doc__, __module__=actor_class.__module__)
             namespace["__qualname__"] = actor_class.__qualname__
             namespace["on_signal"] = note_default
             for hook in sorted(own):
                 namespace[hook] = note_own(hook)
 
-        def note_own(hook: str) -> Callable[..., Any]:
-            def noted(actor: Any, *arguments: Any) -> Any:
+        def note_own(hook: str) -> Callable[..., object]:
+            def noted(actor: Actor, *arguments: object) -> object:
                 self._note(actor, hook, arguments)
                 return call_next(actor, hook, *arguments)
 
             return noted
 
         try:
-            derived: Any = new_class(actor_class.__name__, (_Unannounced, actor_class), exec_body=fill)
-        except Exception as exc:  # of its metaclass
+            derived = new_class(actor_class.__name__, (_SkipInitSubclass, actor_class), exec_body=fill)
+        except Exception as exc:  # raised by its metaclass
             raise BadArgument(
                 f"the hooks of {actor_class.__qualname__} cannot be written down: a class like it cannot be made, "
                 f"for its {type(actor_class).__name__} raised {in_words(exc)}"
             ) from exc
         derived.__bases__ = (actor_class,)
-        made: type[Any] = derived
-        return made
+        return cast("type[A]", derived)
 
-    def _note(self, actor: Any, hook: str, arguments: tuple[Any, ...]) -> None:
+    def _note(self, actor: Actor, hook: str, arguments: tuple[object, ...]) -> None:
         self.records.append(HookCall(hook, actor.ctx.self, arguments))
 
     @property
     def calls(self) -> list[str]:
-        """The names of the hooks that were called; `records` has whose they were, and with what."""
+        """The names of the hooks that were called; `records` also has the actors and arguments."""
         return [call.name for call in self.records]
 
     def assert_called(self, *hooks: str | EllipsisType, actor: ActorRef | None = None) -> list[HookCall]:
-        """Fail unless exactly these were called so far (of one `actor`, if given); `...` stands for any in between."""
+        """Fail unless exactly these hooks were called (of `actor`, if given). `...` stands for any number of calls."""
         for hook in hooks:
             if not isinstance(hook, EllipsisType) and hook not in (*_HOOK_OF.values(), *_OTHER_HOOKS):
                 known = ", ".join((*_HOOK_OF.values(), *_OTHER_HOOKS))
@@ -289,23 +291,23 @@ class HookLog:
         return records
 
     def clear(self) -> None:
-        """Forget what was called until now."""
+        """Forget the calls so far."""
         self.records.clear()
 
 
-def _arguments_of(signal: Signal) -> tuple[Any, ...]:
+def _arguments_of(signal: Signal) -> tuple[object, ...]:
     if isinstance(signal, PreRestart):
         return (signal.cause,)
     return (signal.ref, signal.cause) if isinstance(signal, Terminated | ChildTerminated) else ()
 
 
-def _fits(wanted: Sequence[Any], actual: Sequence[Any]) -> bool:
-    """Whether `actual` is as `wanted`, in which `...` stands for any number of entries.
+def _fits(wanted: Sequence[object], actual: Sequence[object]) -> bool:
+    """Whether `actual` matches `wanted`, where `...` stands for any number of entries.
 
     >>> _fits([1, ..., 3], [1, 2, 2, 3]), _fits([1, ...], [1]), _fits([..., 2], [2, 3])
     (True, True, False)
     """
-    # The places in `actual` that what was looked at of `wanted` may reach up to.
+    # The lengths of prefixes of `actual` that the entries of `wanted` so far can match.
     reached = [0]
     for one in wanted:
         if isinstance(one, EllipsisType):
@@ -316,7 +318,7 @@ def _fits(wanted: Sequence[Any], actual: Sequence[Any]) -> bool:
 
 
 def _differs(
-    expected: str, came: str, wanted: Sequence[Any], actual: Sequence[Any], name_of: Callable[[Any], str]
+    expected: str, came: str, wanted: Sequence[T | EllipsisType], actual: Sequence[T], name_of: Callable[[T], str]
 ) -> str:
     names = ["..." if isinstance(one, EllipsisType) else name_of(one) for one in wanted]
     seen = [name_of(one) for one in actual]

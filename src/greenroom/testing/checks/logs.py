@@ -1,4 +1,4 @@
-"""`capture_logs`: what Greenroom and its actors log, for a test to look at."""
+"""`capture_logs`: captures what Greenroom and its actors log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from greenroom.actor.messaging.address import Address
 from greenroom.errors import BadArgument
@@ -20,21 +20,21 @@ __all__ = ["CapturedLogs", "capture_logs"]
 
 _LOGGER = "greenroom"
 _SHOWN = 20
-"""Records that an error shows at most."""
+"""How many records an error shows at most."""
 
 
 class _Captured(NamedTuple):
-    """A record, and its text as it was when it was logged: arguments may change later."""
+    """A record with its text, formatted at once: the arguments may change later."""
 
     record: logging.LogRecord
     text: str
 
     def is_about(self, actor: ActorRef | str) -> bool:
-        """Whether it has the actor in its fields or, if it has none, in its text."""
+        """Whether the record is about `actor`, by its fields or, without such fields, by its text."""
         fields = vars(self.record)
         path = str(actor)
         if "actor" not in fields:
-            # A name may go on after a full stop or the like; a sentence that ends with it does not.
+            # `/a.b` is another actor than `/a`; but in "stopped /a." the full stop ends the sentence.
             return re.search(rf"(?<![\w/$.@-]){re.escape(path)}(?![.:@-]*[\w/$])", self.text) is not None
         if not isinstance(actor, Address):
             return bool(fields["actor"] == path)
@@ -46,23 +46,23 @@ class _Captured(NamedTuple):
 
 
 class CapturedLogs:
-    """The records that were logged, oldest first; it can be read during the capture and after it."""
+    """The captured records, oldest first. It can be read during the capture and afterwards."""
 
     def __init__(self) -> None:
         self._captured: list[_Captured] = []
 
     @property
     def records(self) -> list[logging.LogRecord]:
-        """All of them. Those about one actor, its own or Greenroom's, have `.actor`, `.actor_id` and `.system`."""
+        """All records. Those about an actor have the fields `.actor`, `.actor_id` and `.system`."""
         return [one.record for one in self._captured]
 
     @property
     def messages(self) -> list[str]:
-        """Their texts."""
+        """The texts of all records."""
         return [one.text for one in self._captured]
 
     def clear(self) -> None:
-        """Forget what was logged until now."""
+        """Forget the records so far."""
         self._captured.clear()
 
     def assert_logged(
@@ -72,10 +72,10 @@ class CapturedLogs:
         level: int | str = logging.NOTSET,
         actor: ActorRef | str | None = None,
     ) -> logging.LogRecord:
-        """Fail unless something was logged that `pattern`, a regular expression, is found in; the first such record.
+        """Fail unless a record matches the regular expression `pattern`. Return the first such record.
 
-        `level` is the lowest that counts. `actor`, a ref or a path, keeps to records about one actor: that say so in
-        their fields or, if they have none, in their text.
+        `level` is the lowest level that counts. With `actor`, a ref or a path, only records about that actor count: by
+        their fields or, without such fields, by their text.
         """
         found = self._find(pattern, level, actor)
         if not found:
@@ -96,7 +96,7 @@ class CapturedLogs:
             unwanted = f"nothing should have been logged {_in_words(pattern, level, actor)}"
             raise AssertionError(f"{unwanted}; and there was:{_listed(found)}")
 
-    def _find(self, pattern: str | re.Pattern[str], level: int | str, actor: Any) -> list[_Captured]:
+    def _find(self, pattern: str | re.Pattern[str], level: int | str, actor: ActorRef | str | None) -> list[_Captured]:
         lowest = _number_of(level)
         return [
             one
@@ -107,14 +107,14 @@ class CapturedLogs:
     def _take(self, record: logging.LogRecord) -> None:
         try:
             text = record.getMessage()
-        except Exception as exc:  # what is wrong with a call to log must not fail the actor that made it
+        except Exception as exc:  # a wrong logging call must not fail the actor
             text = f"{record.msg} (its arguments {record.args!r} do not fit: {exc})"
         self._captured.append(_Captured(record, text))
 
 
 @contextmanager
 def capture_logs(*, quiet: bool = False) -> Iterator[CapturedLogs]:
-    """Capture what the logger `greenroom` and those below it log, at any level; how they are set up is put back after.
+    """Capture what the logger `greenroom` and its children log, at any level. Their settings are restored afterwards.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem
@@ -132,8 +132,8 @@ def capture_logs(*, quiet: bool = False) -> Iterator[CapturedLogs]:
     >>> logs.messages[0]
     '/worker: no idea what to do with tea'
 
-    Others still get to see what is captured, also what they would not have for its level; with `quiet` those who
-    listened before do not, nor does anybody above `greenroom`. Captures may begin and end in any order.
+    Other handlers still get the records, even those below their loggers' levels. With `quiet`, the handlers that were
+    there before and those above `greenroom` get none. Captures may begin and end in any order.
     """
     capture = _Capture(quiet)
     capture.begin()
@@ -143,18 +143,18 @@ def capture_logs(*, quiet: bool = False) -> Iterator[CapturedLogs]:
         capture.end()
 
 
-class _SetUp(NamedTuple):
-    """How a logger is set up, apart from its handlers: those are whoever's they are, and stay where they are."""
+class _LoggerSettings(NamedTuple):
+    """The settings of a logger that a capture changes and restores; handlers are not touched."""
 
     level: int
     propagate: bool
     disabled: bool
 
     @classmethod
-    def of(cls, logger: logging.Logger) -> _SetUp:
+    def of(cls, logger: logging.Logger) -> _LoggerSettings:
         return cls(logger.level, logger.propagate, logger.disabled)
 
-    def give(self, logger: logging.Logger) -> None:
+    def apply_to(self, logger: logging.Logger) -> None:
         logger.setLevel(self.level)
         logger.propagate = self.propagate
         logger.disabled = self.disabled
@@ -162,90 +162,90 @@ class _SetUp(NamedTuple):
 
 _lock = threading.Lock()
 _open: list[_Capture] = []
-"""The captures that have begun and not ended, in the order they began. Under `_lock`."""
+"""The captures that are active, in the order they began. Guarded by `_lock`."""
 
 
 class _Capture:
-    """One capture, from its beginning to its end: which need not be before the end of those that began earlier."""
+    """One capture. Captures may overlap, and end in any order."""
 
     def __init__(self, quiet: bool) -> None:
         self.logs = CapturedLogs()
         self._quiet = quiet
         self._handler = _Handler(self.logs)
-        self._hush = _Hush(_LOGGER)
-        self._hushed: list[logging.Handler] = []
-        # Invariant: what is to be put back at the end of the captures from this one on, were it to end last
-        self._before: dict[logging.Logger, _SetUp] = {}
+        self._filter = _ExcludeFilter(_LOGGER)
+        self._filtered: list[logging.Handler] = []
+        # Invariant: the settings to restore if this is the last capture to end
+        self._before: dict[logging.Logger, _LoggerSettings] = {}
         self._disabled = logging.NOTSET
 
     def begin(self) -> None:
-        """Listen to everything, whatever was set up."""
+        """Capture records of every level, whatever the loggers' settings."""
         with _lock:
             top, *below = loggers = _loggers()
-            self._before = {logger: _SetUp.of(logger) for logger in loggers}
+            self._before = {logger: _LoggerSettings.of(logger) for logger in loggers}
             self._disabled = logging.root.manager.disable
             if self._quiet:
-                self._silence([handler for logger in loggers for handler in logger.handlers])
+                self._filter_out([handler for logger in loggers for handler in logger.handlers])
             for logger in below:
-                _SetUp(logging.NOTSET, propagate=True, disabled=False).give(logger)
-            _SetUp(1, propagate=top.propagate and not self._quiet, disabled=False).give(top)
+                _LoggerSettings(logging.NOTSET, propagate=True, disabled=False).apply_to(logger)
+            _LoggerSettings(1, propagate=top.propagate and not self._quiet, disabled=False).apply_to(top)
             logging.disable(logging.NOTSET)
             top.addHandler(self._handler)
             _open.append(self)
 
     def end(self) -> None:
-        """Put back what this capture has changed, as far as no other depends on it."""
+        """Restore the settings, unless another active capture depends on them."""
         with _lock:
             top = logging.getLogger(_LOGGER)
             top.removeHandler(self._handler)
-            for handler in self._hushed:
-                handler.removeFilter(self._hush)
+            for handler in self._filtered:
+                handler.removeFilter(self._filter)
             place = _open.index(self)
             del _open[place]
             if place < len(_open):
                 _open[place]._take_over(self)
                 top.propagate = _open[0]._before[top].propagate and not any(other._quiet for other in _open)
             else:
-                for logger, set_up in self._before.items():
-                    set_up.give(logger)
+                for logger, settings in self._before.items():
+                    settings.apply_to(logger)
                 logging.disable(self._disabled)
 
-    def _silence(self, handlers: list[logging.Handler]) -> None:
-        # Not taken out of their loggers: a test may add some meanwhile, or take some out.
-        self._hushed = list(dict.fromkeys(handlers))
-        for handler in self._hushed:
-            handler.addFilter(self._hush)
+    def _filter_out(self, handlers: list[logging.Handler]) -> None:
+        # Filtered, not removed from their loggers: a test may add or remove handlers meanwhile.
+        self._filtered = list(dict.fromkeys(handlers))
+        for handler in self._filtered:
+            handler.addFilter(self._filter)
 
     def _take_over(self, earlier: _Capture) -> None:
-        """Put back, at the end, what one that began earlier has found."""
+        """Restore, at the end, what an earlier capture found."""
         self._before = {**self._before, **earlier._before}
         self._disabled = earlier._disabled
 
 
 def _loggers() -> list[logging.Logger]:
-    """The logger `greenroom`, then those below it: they may have been given a level, or been shut off by a config."""
+    """The logger `greenroom`, then its children: each may have a level of its own, or be disabled by a config."""
     known = sorted(logging.root.manager.loggerDict.items())
     below = [one for name, one in known if isinstance(one, logging.Logger) and name.startswith(f"{_LOGGER}.")]
     return [logging.getLogger(_LOGGER), *below]
 
 
 class _Handler(logging.Handler):
-    """Hands every record to those who captured it."""
+    """Passes every record to the capture."""
 
     def __init__(self, logs: CapturedLogs) -> None:
         super().__init__()
         self._logs = logs
 
     def emit(self, record: logging.LogRecord) -> None:
-        """A record is logged, on whichever thread."""
+        """Take a record, from any thread."""
         self._logs._take(record)
 
 
-class _Hush(logging.Filter):
-    """Lets through what is of any other logger than the one it is named after, and those below that."""
+class _ExcludeFilter(logging.Filter):
+    """Drops the records of one logger and its children; lets all others through."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether others may see it."""
+        """Whether the record is of another logger."""
         return not super().filter(record)
 
 
@@ -258,7 +258,7 @@ def _number_of(level: int | str) -> int:
     return known[level.upper()]
 
 
-def _in_words(pattern: str | re.Pattern[str], level: int | str, actor: Any) -> str:
+def _in_words(pattern: str | re.Pattern[str], level: int | str, actor: ActorRef | str | None) -> str:
     text = pattern if isinstance(pattern, str) else pattern.pattern
     like = f"like {text!r} " if text else ""
     about = "" if actor is None else f" about {actor}"

@@ -1,1 +1,1 @@
-"""Many simulations of one program, and the shortest way to what is wrong with it."""
+"""Runs one program at many seeds, and shrinks the first failure."""

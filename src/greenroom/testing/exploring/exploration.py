@@ -1,19 +1,19 @@
-"""`explore`: the same program at many seeds, on all cores, until one fails."""
+"""`explore`: runs a program at many seeds, on all cores, until one fails."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 from greenroom.errors import ConfigError, SimulationEndless, in_words
 from greenroom.frozen import Frozen
 from greenroom.system.config import SystemConfig
-from greenroom.testing.exploring.crew import Crew, NotRepeated, RunHung, WorkerLost
-from greenroom.testing.exploring.quiet import quiet
 from greenroom.testing.exploring.shrinking import Shrunk, shrink
-from greenroom.testing.exploring.trial import Check, Trial
+from greenroom.testing.exploring.silencelogs import silence_logs
+from greenroom.testing.exploring.simulatedprogram import Check, SimulatedProgram
+from greenroom.testing.exploring.workerpool import NotRepeated, RunHung, WorkerLost, WorkerPool
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulating.simulation import Fatal, Program, Script, require_fatal, shown_fatal
 from greenroom.testing.tracing.trace import Trace
@@ -23,14 +23,14 @@ __all__ = ["Failure", "Report", "describe", "explore"]
 _KEEP = 100_000
 _USUAL_STEPS = 1_000_000
 _SHOWN = 60
-"""Events that a report shows."""
+"""How many events a report shows."""
 
 
 class Failure:
     """A seed at which the program failed.
 
-    `Simulation(seed=failure.seed, ...)`, with the schedule and faults that were explored, fails with `error` again, and
-    `trace` is what happens. `shortest` is the simplest run found that fails in the same way.
+    `Simulation(seed=failure.seed, ...)`, with the schedule and faults that were explored, fails with `error` again.
+    `trace` is the trace of that run. `shortest` is the simplest run found that fails in the same way.
     """
 
     def __init__(self, seed: int, error: BaseException, trace: Trace, shortest: Shrunk | None) -> None:
@@ -61,7 +61,7 @@ class Failure:
 
 
 class Report(Frozen):
-    """What `explore` found: `failure` is None if every run ended well."""
+    """The result of `explore`. `failure` is None if every run passed."""
 
     __slots__ = ("runs", "seconds", "failure", "call")  # noqa: RUF023 - in the order of the arguments
 
@@ -80,13 +80,13 @@ class Report(Frozen):
         return f"{self.failure}\n\n{replay}\n({self.runs} runs, {self.seconds:.1f} s)"
 
     def raise_failure(self) -> None:
-        """Raise what the failing run raised, if one did."""
+        """Raise what the failing run raised, if a run failed."""
         if self.failure is not None:
             raise self.failure.error
 
 
 def explore(
-    program: Program[Any],
+    program: Program[object],
     *,
     runs: int = 1000,
     check: Check | None = None,
@@ -101,13 +101,18 @@ def explore(
     patience: float = 60.0,
     output: TextIO | Literal["stderr"] | None = "stderr",
 ) -> Report:
-    """Run `program(system)` at `runs` seeds and stop at the first that fails; the report.
+    """Run `program(system)` at `runs` seeds, stop at the first failure, and return a report.
 
-    A run fails when the program raises, when an actor lets out an exception that is `fatal` and no asker is told, when
-    its ledger does not balance, or when `check` of what it returned raises or returns False. The failing run of the
-    lowest seed is then simplified and described, on `output` too (a file; None for nowhere). There it also says how far
-    it is. `workers` processes share the work, as many as there are cores unless given (0 for this process alone); one
-    that comes to no end for `patience` seconds is ended, and its seed has failed.
+    A run fails when
+
+    - the program raises,
+    - an actor raises an exception that is `fatal`, and nobody who asked it gets to know,
+    - the ledger does not balance, or
+    - `check(result)` raises or returns False.
+
+    The failing run with the lowest seed is then shrunk and described, also on `output` (a file, or None), which shows
+    the progress too. `workers` processes share the seeds: one per core by default, 0 for this process alone. A run that
+    takes longer than `patience` seconds is killed, and counts as failed.
     """
     _require("runs", runs, 1)
     _require("first_seed", first_seed, 0)
@@ -117,62 +122,64 @@ def explore(
     stream = sys.stderr if output == "stderr" else output
     if stream is not None and not hasattr(stream, "write"):
         raise ConfigError("output", output, "must be a file to write to, or None")
-    trial = Trial(program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal)
+    simulated = SimulatedProgram(
+        program, check, schedule=schedule, faults=faults, config=config, max_steps=max_steps, fatal=fatal
+    )
     began = time.monotonic()
-    crew = Crew(trial, range(first_seed, first_seed + runs), workers, patience, stream)
+    pool = WorkerPool(simulated, range(first_seed, first_seed + runs), workers, patience, stream)
     failure = None
-    with quiet():
-        found = crew.work()
+    with silence_logs():
+        found = pool.run()
         if found is not None:
             seed, error = found
-            failure = describe(trial, seed, error, shrinks, apart=workers != 0, patience=patience, output=stream)
-    report = Report(crew.done, time.monotonic() - began, failure, _call(trial))
+            failure = describe(simulated, seed, error, shrinks, apart=workers != 0, patience=patience, output=stream)
+    report = Report(pool.done, time.monotonic() - began, failure, _call(simulated))
     if failure is not None and stream is not None:
         print(report, file=stream, flush=True)
     return report
 
 
 def describe(
-    trial: Trial,
+    simulated: SimulatedProgram,
     seed: int,
-    told: BaseException,
+    reported: BaseException,
     shrinks: bool = True,
     *,
     apart: bool = True,
     patience: float = 60.0,
     output: TextIO | None = None,
 ) -> Failure:
-    """Run a failing seed again, with everything written down, and simplify it."""
-    # As it would here; or it is not the program's: a test runner's timeout, say.
-    if isinstance(told, RunHung | WorkerLost) or not isinstance(told, Exception):
-        return Failure(seed, told, Trace.empty(), None)
-    if isinstance(told, SimulationEndless):  # its beginning says as much, and sooner
-        simulation = trial.simulation(seed, _KEEP, max_steps=min(trial.max_steps, _KEEP))
-        trial.error_of(simulation)
-        return Failure(seed, told, simulation.trace, None)
-    simulation = trial.simulation(seed, _KEEP)
+    """Run a failing seed again with a full trace, and shrink it. `reported` is the error of the first run."""
+    # It would hang or exit here too; or the exception is not the program's: a test runner's timeout, for example.
+    if isinstance(reported, RunHung | WorkerLost) or not isinstance(reported, Exception):
+        return Failure(seed, reported, Trace.empty(), None)
+    if isinstance(reported, SimulationEndless):  # its first steps show as much, and sooner
+        simulation = simulated.simulation(seed, _KEEP, max_steps=min(simulated.max_steps, _KEEP))
+        simulated.run_in(simulation)
+        return Failure(seed, reported, simulation.trace, None)
+    simulation = simulated.simulation(seed, _KEEP)
     try:
-        error = trial.error_of(simulation)
+        error = simulated.run_in(simulation)
     except KeyboardInterrupt as interrupt:
-        if isinstance(told, NotRepeated) and told.by_interrupt:
-            return Failure(seed, interrupt, Trace.empty(), None)  # the program's own: workers know no other
+        if isinstance(reported, NotRepeated) and reported.by_interrupt:
+            return Failure(seed, interrupt, Trace.empty(), None)  # raised by the program: workers ignore Ctrl-C
         raise
     if error is None:
-        return Failure(seed, told, simulation.trace, None)
+        return Failure(seed, reported, simulation.trace, None)
     if isinstance(error, SimulationEndless) or not isinstance(error, Exception):
         return Failure(seed, error, simulation.trace, None)
-    shortest = shrink(trial, seed, error, apart=apart, output=output, patience=patience) if shrinks else None
+    shortest = shrink(simulated, seed, error, apart=apart, output=output, patience=patience) if shrinks else None
     return Failure(seed, error, simulation.trace, shortest)
 
 
-def _call(trial: Trial) -> str:
-    """The arguments of a simulation that does as the trial did, beside its seed."""
-    said = "" if trial.schedule == "random" else f", schedule={trial.schedule!r}"
-    said += f", faults={list(trial.faults)!r}" if trial.faults else ""
-    said += "" if trial.config is None else ", config=config"
-    kinds = require_fatal(trial.fatal)
+def _call(simulated: SimulatedProgram) -> str:
+    """The arguments, besides the seed, of a `Simulation` that repeats the run."""
+    said = "" if simulated.schedule == "random" else f", schedule={simulated.schedule!r}"
+    said += f", faults={list(simulated.faults)!r}" if simulated.faults else ""
+    said += "" if simulated.config is None else ", config=config"
+    kinds = require_fatal(simulated.fatal)
     said += "" if kinds == (AssertionError,) else f", fatal={shown_fatal(kinds)}"
-    return said + ("" if trial.max_steps == _USUAL_STEPS else f", max_steps={trial.max_steps}")
+    return said + ("" if simulated.max_steps == _USUAL_STEPS else f", max_steps={simulated.max_steps}")
 
 
 def _indented(text: str) -> str:

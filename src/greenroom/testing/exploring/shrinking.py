@@ -1,8 +1,8 @@
-"""Finds a simpler run that fails in the same way.
+"""Shrinks a failure: finds a simpler run that fails in the same way.
 
-A schedule is written down as what it does otherwise than first come first served. Most of that has nothing to do with
-the failure, so we leave parts out and look whether it fails all the same: the faults first, then the end of the
-schedule, then chunks of it from large to single steps, and last of all we make what is left smaller.
+A schedule is recorded as its deviations from first come, first served. Most deviations have nothing to do with the
+failure. So we leave some out and check whether the run still fails: first the faults, then the end of the schedule,
+then chunks of it, from large ones down to single steps. Last, we make the remaining choices smaller.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from greenroom.frozen import Frozen
-from greenroom.testing.exploring.examining import Choices, Examiner, ExaminerApart
-from greenroom.testing.exploring.forks import may_fork
+from greenroom.testing.exploring.forkedprocesses import can_fork
+from greenroom.testing.exploring.reproducing import Choices, ForkedReproducer, Reproducer
+from greenroom.testing.exploring.simulatedprogram import SimulatedProgram
 from greenroom.testing.exploring.status import StatusLine
-from greenroom.testing.exploring.trial import Trial
 from greenroom.testing.faults import Fault
 from greenroom.testing.tracing.trace import Trace
 
@@ -36,7 +36,7 @@ class Shrunk(Frozen):
     trace: Trace
     runs: int
     actors: dict[int, str]
-    """Who was chosen, at the steps of the script."""
+    """The actor that was chosen at each step of the script."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ def _in_words(step: int, position: int, budget: int, pause: int, actor: str | No
 
 
 def shrink(
-    trial: Trial,
+    simulated: SimulatedProgram,
     seed: int,
     error: BaseException,
     *,
@@ -81,46 +81,46 @@ def shrink(
     max_runs: int = 1000,
     seconds: float = 20.0,
 ) -> Shrunk:
-    """A run of `trial` that fails as `seed` does, with `error`, and is as simple as could be found in that time.
+    """Find the simplest run of `simulated` that fails like `seed` with `error`, within `max_runs` and `seconds`.
 
-    The runs are made in another process, where one that holds its thread can be ended, unless that is not wanted or
-    cannot be had. A terminal is shown how far it is.
+    The runs are made in a forked process, so that one that hangs can be killed, unless `apart` is False or this process
+    cannot fork. If `output` is a terminal, it shows the progress.
     """
     status = StatusLine(output)
-    kind = ExaminerApart if apart and may_fork() else Examiner
-    with kind(trial, seed, error, patience) as examiner:
+    kind = ForkedReproducer if apart and can_fork() else Reproducer
+    with kind(simulated, seed, error, patience) as reproducer:
         try:
-            return _Shrinking(trial, seed, error, examiner, status, max_runs, seconds).run()
+            return _Shrinker(simulated, seed, error, reproducer, status, max_runs, seconds).run()
         finally:
             status.clear()
 
 
-class _Shrinking:
-    """What is known so far of one failure."""
+class _Shrinker:
+    """Shrinks one failure; holds the simplest choices and faults found so far."""
 
     def __init__(
         self,
-        trial: Trial,
+        simulated: SimulatedProgram,
         seed: int,
         error: BaseException,
-        examiner: Examiner,
+        reproducer: Reproducer,
         status: StatusLine,
         max_runs: int,
         seconds: float,
     ) -> None:
-        self._trial = trial
+        self._simulated = simulated
         self._seed = seed
         self._wanted = error
-        self._examiner = examiner
+        self._reproducer = reproducer
         self._status = status
         self._left = max_runs
         self._until = time.monotonic() + seconds
         self._runs = 0
-        self._choices = examiner.choices
-        self._faults = examiner.faults
+        self._choices = reproducer.choices
+        self._faults = reproducer.faults
 
     def run(self) -> Shrunk:
-        """Simplify as long as it goes on and time is left."""
+        """Shrink until nothing more can be left out, or the runs or the time are used up."""
         if self._fails(self._choices, self._faults):
             self._drop_faults()
             self._cut_end()
@@ -128,14 +128,14 @@ class _Shrinking:
             self._make_smaller()
             self._drop_chunks()
             script: Choices = self._choices
-        else:  # its own schedule is all there is
+        else:  # it does not fail from its recorded choices: show its own schedule
             script = {}
-        simulation = self._trial.simulation(self._seed, _KEEP, self._choices, self._faults)
+        simulation = self._simulated.simulation(self._seed, _KEEP, self._choices, self._faults)
         simulation.write_choices()
-        error = self._trial.error_of(simulation)
+        error = self._simulated.run_in(simulation)
         if error is None:
-            simulation = self._trial.simulation(self._seed, _KEEP)
-            error = self._trial.error_of(simulation) or self._wanted
+            simulation = self._simulated.simulation(self._seed, _KEEP)
+            error = self._simulated.run_in(simulation) or self._wanted
         actors = simulation.actors_chosen
         return Shrunk(self._seed, script, self._faults, error, simulation.trace, self._runs, actors)
 
@@ -148,10 +148,10 @@ class _Shrinking:
         self._status.show(
             f"seed {self._seed} fails; simplifying it, run {self._runs}: {len(self._choices)} deviations left"
         )
-        return self._examiner.fails(choices, faults, seconds)
+        return self._reproducer.reproduces(choices, faults, seconds)
 
-    def _take(self, choices: Choices) -> bool:
-        """Go on with `choices` if they fail too."""
+    def _try(self, choices: Choices) -> bool:
+        """Keep `choices` if the run still fails with them."""
         if not self._fails(choices, self._faults):
             return False
         self._choices = choices
@@ -164,14 +164,14 @@ class _Shrinking:
                 self._faults = fewer
 
     def _cut_end(self) -> None:
-        """The shortest beginning that fails, by halving: not sure to be the shortest, but quick."""
-        if self._take({}):
+        """Cut the schedule to a short prefix that fails, by bisection: quick, but not always the shortest."""
+        if self._try({}):
             return
         steps = sorted(self._choices)
         low, high = 0, len(steps)
         while low < high:
             middle = (low + high) // 2
-            if self._take({step: self._choices[step] for step in steps[:middle]}):
+            if self._try({step: self._choices[step] for step in steps[:middle]}):
                 high = middle
                 steps = steps[:middle]
             else:
@@ -191,18 +191,18 @@ class _Shrinking:
         for first in range(0, len(steps), size):
             chunk = set(steps[first : first + size])
             fewer = {step: choice for step, choice in self._choices.items() if step not in chunk}
-            if len(fewer) < len(self._choices) and self._take(fewer):
+            if len(fewer) < len(self._choices) and self._try(fewer):
                 dropped = True
         return dropped
 
     def _make_smaller(self) -> None:
         for step in sorted(self._choices):
             for smaller in _smaller(lambda step=step: self._choices[step]):  # type: ignore[misc]
-                self._take({**self._choices, step: smaller})
+                self._try({**self._choices, step: smaller})
 
 
 def _smaller(current: Callable[[], tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """What might do instead of a choice: without one of its parts, or with a position further to the front."""
+    """Simpler choices to try: without one part, or with a position nearer to the front."""
     for part in range(3):
         choice = current()
         if choice[part] and any(choice[:part] + choice[part + 1 :]):

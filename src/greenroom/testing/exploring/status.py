@@ -1,4 +1,4 @@
-"""One line on a terminal that says how far it is, and is gone when it is over."""
+"""A status line on a terminal: shows progress, and is erased at the end."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import TextIO
 
 __all__ = ["StatusLine"]
 
-_GLANCE = 0.1
-_START_AFRESH = "\r\x1b[K"
+_REDRAW_INTERVAL = 0.1
+_CLEAR_LINE = "\r\x1b[K"
 
 
 class StatusLine:
-    """Shows texts in one place, ten a second at most; nothing at all where that is no terminal."""
+    """Shows texts in one line, at most ten per second; shows nothing if the output is no terminal."""
 
     def __init__(self, output: TextIO | None) -> None:
         self._output = output if output is not None and output.isatty() else None
         self._shown_at = float("-inf")
 
     def show(self, text: str) -> None:
-        """Show `text` in the place of what was there."""
+        """Replace the line by `text`."""
         now = time.monotonic()
-        if self._output is None or now - self._shown_at < _GLANCE:
+        if self._output is None or now - self._shown_at < _REDRAW_INTERVAL:
             return
         self._shown_at = now
-        self._output.write(_START_AFRESH + text[: shutil.get_terminal_size().columns - 1])
+        self._output.write(_CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
         self._output.flush()
 
     def clear(self) -> None:
-        """Leave the terminal as it was."""
+        """Erase the line."""
         if self._output is not None:
-            self._output.write(_START_AFRESH)
+            self._output.write(_CLEAR_LINE)
             self._output.flush()

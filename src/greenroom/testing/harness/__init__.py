@@ -1,1 +1,1 @@
-"""The harness: one actor, stepped by hand, and what it did to the world around it."""
+"""The actor harness: steps one actor in a plain test, and records its effects."""

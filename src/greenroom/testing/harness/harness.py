@@ -1,7 +1,7 @@
-"""`ActorHarness`: one real actor, stepped by a plain test, with everybody else replaced by stand-ins.
+"""`ActorHarness`: steps one real actor in a plain test; every other actor is a stub.
 
-It is a simulation of which the test decides when it goes on: nothing happens between two calls of the harness, and a
-call returns when nobody can do anything more without time passing, or the test answering.
+A harness is a simulation that the test drives. Nothing happens between two calls of the harness. A call returns when
+nothing more can happen until time passes or the test answers.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import Any, Self, cast, overload
 
+from greenroom._core.scheduler.stepping import HandlerTask
 from greenroom._core.simulation.director import Director
 from greenroom._core.simulation.prng import SplitMix
 from greenroom._core.timing.virtualclock import VirtualClock
@@ -31,35 +32,23 @@ from greenroom.errors import (
 from greenroom.exits import ExitReason
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.config import SystemConfig
-from greenroom.testing.harness.findings import Findings
-from greenroom.testing.harness.observed import Inert
-from greenroom.testing.harness.recording import Recorder, Steps
-from greenroom.testing.harness.standins import PendingAnswer, StandIn
+from greenroom.testing.harness.recording import Recorder, SteppingSchedule, StubActor
+from greenroom.testing.harness.stubs import PendingAnswer, StandIn
+from greenroom.testing.harness.view import A, HarnessView
+from greenroom.testing.simulating.runner import SimulationRunner
 from greenroom.testing.simulating.session import Session, require_span
-from greenroom.testing.simulating.stage import Stage
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    from greenroom.actor.api.actor import Actor
-
-    A = TypeVar("A", bound=Actor, default=Any)
-else:
-    from typing import TypeVar
-
-    A = TypeVar("A")
 
 __all__ = ["ActorHarness"]
 
 _VISITS = 10_000
-"""Visits to actors that one call may bring about while time stands still; by then, nothing will end it."""
+"""How many visits to actors one call may take while time stands still; more mean an endless loop."""
 _VISITS_IN_TIME = 1_000_000
-"""The same, while time passes."""
+"""The same for `advance`."""
 _KEPT = 1_000
-"""Events that its trace has at least, if there are as many."""
+"""How many events its trace keeps."""
 
 
-class ActorHarness(Findings[A]):
+class ActorHarness(HarnessView[A]):
     """Steps one real actor in a plain `def` test, and shows what it does.
 
     >>> from greenroom import Actor, ActorRef
@@ -79,56 +68,56 @@ class ActorHarness(Findings[A]):
     [('book', 5)] False [<Timer: 0 to /till, due in 60 s>]
     booked
 
-    The actor is given as to `spawn`: a class, a function or a `Behavior` with its arguments and options. Where it needs
-    no refs of stand-ins to begin with, `ActorHarness(Till, ...)` starts it at once. Every other actor, the children it
-    spawns too, is a stand-in: it lives and ends like any actor, but runs none of your code, and leaves what it is asked
-    for the test to answer. Time stands still but in `advance`.
+    Give the actor as you would to `spawn`: a class, a function or a `Behavior`, with its arguments and options. If it
+    needs no refs of stand-ins, `ActorHarness(Till, ...)` starts it at once. Every other actor is a stand-in, also the
+    children that it spawns. A stand-in starts and ends like any actor, but runs none of your code, and leaves its asks
+    for the test to answer. Time passes only in `advance`.
 
-    `sent`, `spawned`, `stopped`, `failures`, `dead_letters` and, in their order, `effects` are what has happened since
-    the last `clear`. `timers`, `watched`, `monitored`, `linked` and `children` are what there is now.
+    `sent`, `spawned`, `stopped`, `failures`, `dead_letters` and `effects` (all of them, in order) show what has
+    happened since the last `clear`. `timers`, `watched`, `monitored`, `linked` and `children` show the present state.
 
-    A failure that the test has not looked at (by `failures`, or as the exception of an ask) fails it in the end: so
-    use it in a `with` statement, or `close` it.
+    A failure that the test has not looked at (in `failures`, or as the exception of an ask) fails the test at the end.
+    So use the harness in a `with` statement, or `close` it.
     """
 
-    # Until there is something to close.
+    # False until there is something to close.
     _is_open = False
 
     @overload
     def __init__(
-        self: ActorHarness[Any], factory: None = ..., /, *, config: SystemConfig | None = ..., seed: int = ...
+        self: ActorHarness, factory: None = ..., /, *, config: SystemConfig | None = ..., seed: int = ...
     ) -> None: ...
     @overload
     def __init__(
         self,
         factory: Callable[..., A],
         /,
-        *args: Any,
+        *args: object,
         config: SystemConfig | None = ...,
         seed: int = ...,
         **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: ActorHarness[Any],
+        self: ActorHarness,
         factory: Any,
         /,
-        *args: Any,
+        *args: object,
         config: SystemConfig | None = ...,
         seed: int = ...,
         **options: Any,
     ) -> None: ...
     def __init__(
-        self, factory: Any = None, /, *args: Any, config: SystemConfig | None = None, seed: int = 0, **options: Any
+        self, factory: Any = None, /, *args: object, config: SystemConfig | None = None, seed: int = 0, **options: Any
     ) -> None:
         _require_settings(config, seed)
         if factory is None and (args or options):
             raise BadArgument("a harness is given the actor first, as `spawn` is; or nothing, and `start` is")
         recorder = Recorder(self.settle)
-        self._steps = Steps()
+        self._steps = SteppingSchedule()
         self._director = Director(self._steps, VirtualClock(), SplitMix(seed).draw(), _KEPT, _VISITS)
         self._director.faults = recorder
-        super().__init__(recorder, Session(Stage(self._director, seed), config))
+        super().__init__(recorder, Session(SimulationRunner(self._director, seed), config))
         self._is_open = True
         recorder.loop = self.system._loop
         self.system.observers.add(recorder)
@@ -151,7 +140,7 @@ class ActorHarness(Findings[A]):
     ) -> None:
         try:
             self._close()
-        except SimulationStuck:  # what went wrong before is what should be seen
+        except SimulationStuck:  # do not hide the first error
             if exc is None:
                 raise
         if exc is None:
@@ -171,14 +160,14 @@ class ActorHarness(Findings[A]):
     # -- setting the scene
 
     def inbox(self, name: str | None = None, *, mailbox: MailboxConfig | None = None) -> StandIn:
-        """A stand-in for an actor that the one under test should know of: give it `.ref`, look at `.messages`."""
+        """Make a stand-in: pass its `.ref` to the actor under test, and read its `.messages`."""
         self._require_open()
-        return StandIn(self.system.spawn(Inert, name=name, mailbox=mailbox), self._recorder)
+        return StandIn(self.system.spawn(StubActor, name=name, mailbox=mailbox), self._recorder)
 
-    def start(self, factory: Any, /, *args: Any, **options: Any) -> ActorRef:
-        """Spawn the actor under test, with the arguments and options of `spawn`, and let it start: its ref.
+    def start(self, factory: Any, /, *args: object, **options: Any) -> ActorRef:
+        """Spawn the actor under test, with the arguments and options of `spawn`, let it start, and return its ref.
 
-        Raises what keeps it from starting; it is then still there, to be restarted or not as its supervision says.
+        If it fails to start, raise the cause. It is still there then: its supervision decides about a restart.
         """
         self._require_open()
         if self._ref is not None:
@@ -201,80 +190,80 @@ class ActorHarness(Findings[A]):
 
     # -- making things happen
 
-    def tell(self, message: Any, *, sender: ActorRef | None = None, lane: Lane = Lane.DATA) -> None:
-        """Send it a message, and return when it is idle or suspended."""
+    def tell(self, message: object, *, sender: ActorRef | None = None, lane: Lane = Lane.DATA) -> None:
+        """Send it a message. Return when it is idle or suspended."""
         self.ref.tell(message, sender=sender, lane=lane)
         self.settle()
 
-    def ask(self, message: Any, *, lane: Lane = Lane.DATA) -> Any:
-        """Ask it something: the reply, or raise what its handler raised.
+    def ask(self, message: object, *, lane: Lane = Lane.DATA) -> Any:
+        """Ask it something. Return the reply, or raise what its handler raised.
 
-        An AssertionError if it cannot answer without the test doing something: then it is `begin_ask` that you need.
+        Raise AssertionError if it cannot answer until the test does something: use `begin_ask` then.
         """
         return self.begin_ask(message, lane=lane).result()
 
-    def begin_ask(self, message: Any, *, lane: Lane = Lane.DATA) -> PendingAnswer:
-        """Ask it something, and return when it is idle or suspended; the answer may be there by then, or not."""
-        question: Any = self.ref.ask(message, timeout=None, lane=lane)
+    def begin_ask(self, message: object, *, lane: Lane = Lane.DATA) -> PendingAnswer:
+        """Ask it something. Return when it is idle or suspended, with or without an answer."""
+        question = cast("Question", self.ref.ask(message, timeout=None, lane=lane))
         self.settle()
         return PendingAnswer(message, question, self._see, self._what_it_does)
 
     def step(self) -> bool:
-        """Let it take one message of those that are queued (by `harness.ref.tell`); whether there was one."""
+        """Let it take one queued message (sent by `harness.ref.tell`). Return whether there was one."""
         cell, steps = self.ref._cell, self._steps
         steps.single, steps.took_one, steps.held = True, False, False
         try:
             self.settle()
         finally:
             steps.single = False
-            # One that is to be restarted holds its messages back by itself.
+            # An actor that waits for a restart holds back its messages by itself.
             if steps.held and self.state is State.RUNNING:
                 cell.release()
         return steps.took_one
 
     def settle(self) -> None:
-        """Go on until everybody is idle or suspended: for what you did to a ref yourself. Time stands still."""
+        """Run until all actors are idle or suspended, after you used a ref directly. Time stands still."""
         self._go_on(self._session.come_to_rest, _VISITS)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and what it brings happen: timers ring, timeouts end, those who sleep go on."""
+        """Let `seconds` pass: timers fire, timeouts end, and sleeping coroutines go on."""
         require_span(seconds)
         self._go_on(lambda: self._session.pass_time(seconds), _VISITS_IN_TIME)
 
     def stop(self) -> None:
-        """Have it stop, in order."""
+        """Stop it gracefully."""
         self.ref.stop()
         self.settle()
 
     def kill(self) -> None:
-        """Have it end without `pre_stop`; a suspended handler is cancelled."""
+        """End it without `pre_stop`; a suspended handler is cancelled."""
         self.ref.kill()
         self.settle()
 
     def fail(self, cause: BaseException) -> None:
-        """Have it fail with `cause`, as if its handler had raised it."""
+        """Make it fail with `cause`, as if its handler had raised that."""
         ref = self.ref
         ref.fail(cause)
         self._recorder.want(cause)
         self.settle()
 
     def restart(self, cause: BaseException | None = None) -> None:
-        """Have it made afresh, at once."""
+        """Restart it at once."""
         self.ref.restart(cause)
         self.settle()
 
     def end(self, ref: ActorRef, cause: BaseException | None = None) -> None:
-        """Have a child or stand-in end: normally, or because of `cause`. Whoever watches it is told.
+        """End a child or stand-in: normally, or because of `cause`. Actors that watch it are told.
 
-        A supervisor's child may be restarted after that. `ref.fail(cause)` and `settle()`, on the other hand, let the
-        child's own supervision decide.
+        A supervisor may restart its child then. To let the child's own supervision decide instead, use
+        `ref.fail(cause)` and `settle()`.
         """
         cell = cell_of(ref, "end()")
         if self._ref is not None and cell is self._ref._cell:
             raise BadArgument(f"{ref} is the actor under test: use `stop`, `kill` or `fail`")
         if cause is not None and not isinstance(cause, BaseException):
             raise BadArgument(f"an actor ends because of an exception, or of nothing, not of {cause!r}")
-        record: Any = cell.record
+        record = cell.record
         if isinstance(record, ActorRecord):
             if cause is not None:
                 record.ensure_extras().ending = ExitReason.of(cause)
@@ -282,7 +271,7 @@ class ActorHarness(Findings[A]):
         self.settle()
 
     def close(self) -> None:
-        """Shut everything down, at once. An AssertionError if it has failed and the test has not looked at that."""
+        """Shut everything down. Raise AssertionError if there is a failure that the test has not looked at."""
         self._close()
         self._require_seen()
 
@@ -299,14 +288,14 @@ class ActorHarness(Findings[A]):
                 f"{self._ref} and what it began do not come to rest: {visits} visits to actors have not ended it; "
                 f"these were the last events:\n{self.trace.tail(10)}"
             ) from None
-        except SimulationRefused as exc:  # the test hears of it here, whatever the actor did about it
+        except SimulationRefused as exc:  # raised to the test, whatever the actor did about it
             self._recorder.see(exc)
             raise
         finally:
             self._recorder.end()
 
     def _see(self, exc: BaseException) -> None:
-        """An asker, and so the test, has got `exc`: a failure, or something that came of it."""
+        """The test has got `exc` from an ask: a failure, or an exception caused by one."""
         if not self._recorder.see(exc) and exc.__cause__ is not None:
             self._recorder.see(exc.__cause__)
 
@@ -327,13 +316,13 @@ class ActorHarness(Findings[A]):
             return
         self._is_open = False
         self._recorder.is_over = True
-        # A handler that waits for the test would be waited for, and then cancelled with a warning.
+        # The shutdown would wait for a suspended handler, and then cancel it with a warning.
         if self._ref is not None and self.is_suspended:
             self._ref.kill()
         self._session.close()
 
     def _what_it_does(self) -> str:
-        """Why it has not answered yet."""
+        """Describe why it has not answered yet."""
         task = self.ref._cell.task
         if task is not None:
             awaited = task._waiter
@@ -345,8 +334,8 @@ class ActorHarness(Findings[A]):
         return "it has put its reply off, or the message aside"
 
 
-def _place_of(task: Any) -> str:
-    """Where a suspended handler waits: the innermost line that is known."""
+def _place_of(task: HandlerTask) -> str:
+    """Where a suspended handler waits: its innermost known line."""
     coroutine, frame = task.get_coro(), None
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or frame

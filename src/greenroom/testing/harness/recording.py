@@ -1,12 +1,12 @@
-"""What a harness sees of the actor under test, and whom it puts in everybody else's place.
+"""Records what the actor under test does, and turns every other actor into a stub.
 
-**Others are inert.** The director tells of each new cell while it is being made. It is kept out of the run queue until
-its spawn is complete, and then has its factory exchanged for `Inert`: an actor like any other to the runtime, that
-starts, stops, is watched and restarted, but none of whose code is the user's.
+**Other actors are stubs.** The director reports each new cell while it is made. The recorder keeps the cell out of the
+run queue until its spawn is complete, then exchanges its factory for `StubActor`. To the runtime a stub is an actor
+like any other: it starts, stops, is watched and restarted. But it runs none of the user's code.
 
-**Effects** come in three ways. What is sent passes the director. What the actor wants of its context is written down by
-the context: it is made an `ObservedContext`, because timers, once started, can be seen by nobody. How it fails shows in
-the states it goes through. So `effects` has them all in their order.
+**Effects** come from three sources. Messages pass the director. Calls of the context are recorded by the context
+itself, a `RecordingContext`: a timer that was started cannot be seen from outside. Failures show in the states that the
+actor goes through. So `effects` has all of them, in order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from greenroom._core.flags import HELD, ORDERS, RESUME
 from greenroom._core.mailbox.cell import Cell
@@ -30,48 +30,69 @@ from greenroom.actor.records.restartstate import Failure, restart_state_of
 from greenroom.actor.records.states import State
 from greenroom.policy.directives import Directive
 from greenroom.testing.effects import Effect, Failed, Sent, Spawned, Stopped, TimerStarted
-from greenroom.testing.harness.observed import Inert, ObservedContext
+from greenroom.testing.harness.recordingcontext import RecordingContext
 
 if TYPE_CHECKING:
+    from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.messaging.deadletters import DeadLetter
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.lanes import Lane
 
-__all__ = ["Recorder", "Steps"]
+__all__ = ["Recorder", "SteppingSchedule", "StubActor"]
+
+
+class StubActor(Actor):
+    """Takes the place of another actor. It does nothing, and leaves questions open for the test to answer."""
+
+    __greenroom_stays_on_loop__ = True
+
+    def pre_start(self) -> None:
+        """Trap exits, so that the end of the actor under test does not end it."""
+        self.ctx.trap_exit = True
+
+    def receive(self, message: object) -> None:
+        """Leave a question open for the test; ignore everything else."""
+        receipt = self.ctx._receipt()
+        if isinstance(receipt, Question) and not receipt.replied:
+            self.ctx.defer_reply()
+
+
+StubActor.__name__ = "StandIn"  # the name that stubs get by default
 
 
 class Recorder:
-    """Stands where a simulation's faults stand: it is asked about all that happens, and lets everything happen."""
+    """Records effects. The director calls it in place of a fault injector; it never interferes."""
 
     def __init__(self, settle: Callable[[], None]) -> None:
         self._settle = settle
-        # Whether what happens now is the actors' doing, and not the test's; and whether all is over.
+        # Whether the actors run now, not the test; and whether the harness is closed.
         self.is_running = False
         self.is_over = False
-        # The loop that all of this is about: an actor may have systems of its own.
-        self.loop: Any = None
+        # The loop of the harness: an actor may have systems of its own.
+        self.loop: Loop | None = None
         self.expects_subject = False
         self.subject: Cell | None = None
-        self._body: ActorRecord | None = None
-        self._life: _Life | None = None
-        # The last instance there was.
+        self._record: ActorRecord | None = None
+        self._history: _StateHistory | None = None
+        # The last instance.
         self.actor: Actor | None = None
         self.effects: list[Effect] = []
         self._timers: list[TimerStarted] = []
-        # Asks that may be open; clearing what has happened does not answer them.
+        # Asks that may be open; `clear` keeps them.
         self._asks: list[Sent] = []
         self.dead_letters: list[DeadLetter] = []
-        # Failures that the test has not looked at, and what it wants the actor to fail with, once each.
+        # Failures that the test has not looked at, and the causes that it passed to `fail`, once each.
         self.unseen: list[Failed] = []
         self._wanted: list[BaseException] = []
         self._undecided: Failed | None = None
         self._last_failure: Failure | None = None
-        # The numbers of actors whose end is no news: it was noted when they were told; or the test has told them.
+        # The ids of actors whose end is no effect: it was recorded when they were told to stop, or the test told them.
         self._told: set[int] = set()
         self._told_by_test: set[int] = set()
 
     def note(self, effect: Effect) -> None:
-        """Write down an effect."""
-        # How it fails counts to the very end: its last hooks run when all else is over.
+        """Record an effect."""
+        # Failures count to the very end: the last hooks run while the harness closes.
         if not self.is_over or isinstance(effect, Failed):
             self.effects.append(effect)
             if isinstance(effect, TimerStarted):
@@ -79,28 +100,29 @@ class Recorder:
 
     @property
     def timers(self) -> list[TimerStarted]:
-        """The timers that are active."""
+        """The active timers."""
         self._timers = [timer for timer in self._timers if timer.active]
         return list(self._timers)
 
     def sent_to(self, ref: ActorRef) -> list[Sent]:
-        """What was sent to one actor."""
+        """What was sent to `ref`."""
         return [effect for effect in self.effects if isinstance(effect, Sent) and effect.to == ref]
 
     def messages_to(self, ref: ActorRef) -> list[Any]:
-        """The same, the messages alone."""
+        """The messages sent to `ref`."""
         return [sent.message for sent in self.sent_to(ref)]
 
     def first_ask_of(self, ref: ActorRef) -> Sent | None:
-        """The oldest ask of one actor that is open."""
+        """The oldest open ask of `ref`."""
         self._asks = [sent for sent in self._asks if sent.is_open]
         return next((sent for sent in self._asks if sent.to == ref), None)
 
-    # -- what the director asks
+    # -- called by the director
 
     def meets(self, cell: Cell) -> None:
-        """A cell is made."""
-        if cell.loop is not self.loop:
+        """A cell is being made: of the actor under test, or of one that becomes a stub."""
+        loop: Loop = cell.loop
+        if loop is not self.loop:
             return
         if self.expects_subject:
             self.expects_subject = False
@@ -109,24 +131,24 @@ class Recorder:
         spawned = Spawned(self.messages_to) if self.is_running else None
         if spawned is not None:
             self.note(spawned)
-        # As if it stood in the run queue already, so that nobody puts it there.
+        # Pretend that it is in the run queue already, so that nobody puts it there.
         cell.idle = False
-        cell.loop.inbound.call(None, partial(self._cast, cell, spawned))
+        loop.inbound.call(None, partial(self._make_stub, cell, spawned))
 
-    def _cast(self, cell: Cell, spawned: Spawned | None) -> None:
-        """The spawn is complete: have the new actor be nobody in particular."""
-        record: Any = cell.record
+    def _make_stub(self, cell: Cell, spawned: Spawned | None) -> None:
+        """The spawn is complete: turn the new actor into a stub."""
+        record = cell.record
         if isinstance(record, ActorRecord):
             if spawned is not None:
                 spawned.complete(record)
-            record.spec = spec_of(Inert, (), {})
+            record.spec = spec_of(StubActor, (), {})
             cell.idle = True
             cell.make_runnable()
         elif spawned in self.effects:  # there was no room for it
             self.effects.remove(spawned)
 
-    def holds(self, cell: Cell, message: object, sender: Any, lane: Any, by_timer: bool) -> bool:
-        """A message is sent: by the actor under test, or by that of another harness, which should know."""
+    def holds(self, cell: Cell, message: object, sender: object, lane: Lane, by_timer: bool) -> bool:
+        """A message is sent: record it, here or in the harness whose actor sent it."""
         if self.is_running:
             if cell.loop is self.loop and (cell is not self.subject or self._sends_itself(cell)):
                 self._note_sent(cell, message, sender, lane)
@@ -137,78 +159,78 @@ class Recorder:
         return False
 
     def _sends_itself(self, cell: Cell) -> bool:
-        """Whether it is its own code that does: in a handler, or outside any tick; but not its timers and pipes."""
+        """Whether the actor's own code sends: in a handler, or outside a tick, but not by a timer or pipe."""
         if cell.loop.visits.hand is cell:
             return True
-        more: Any = None if self._body is None else self._body.extras
-        return not cell.loop.ticking and (more is None or asyncio.current_task() not in more.pipes)
+        extras = None if self._record is None else self._record.extras
+        return not cell.loop.ticking and (extras is None or asyncio.current_task() not in extras.pipes)
 
-    def _note_sent(self, cell: Cell, message: object, sender: Any, lane: Any) -> None:
+    def _note_sent(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         question = sender if isinstance(sender, Question) else None
-        known: Any = sender.shown_sender() if isinstance(sender, Receipt) else sender
-        to: Any = cell.shown()
+        shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
+        to, known = cast("ActorRef", cell.shown()), cast("ActorRef | None", shown)
         sent = Sent(to, message, lane, known, question, self._settle)
         self.note(sent)
         if sent.is_ask:
             self._asks.append(sent)
 
     def approaches(self, cell: Cell) -> None:
-        """Somebody looks whether there is room: there is as much as ever."""
+        """Somebody checks for room in a mailbox: nothing to do."""
 
     def holds_notice(self, cell: Cell, notice: object) -> bool:
-        """A notice is sent."""
+        """A notice is sent: never held back."""
         return False
 
     def handle(self, cell: Cell, message: object) -> object:
-        """Have a message handled."""
+        """Call the handler."""
         return cell.handler(cell.subject, message)
 
     def after_step(self, step: int) -> None:
-        """A visit has ended."""
+        """A step has ended: nothing to do."""
 
     def lets_handle(self, loop: object) -> bool:
-        """Whether actors of this loop handle messages: here all but one are stand-ins."""
+        """Whether actors of `loop` handle messages: not on the harness's own loop, where all but one are stubs."""
         return loop is not self.loop
 
     def is_on_the_way(self, loop: object) -> bool:
-        """Whether messages are on their way: they always arrive at once."""
+        """Whether messages are delayed: never here."""
         return False
 
     def close(self) -> None:
-        """The simulation is over: let go of the runtime, and be let go of."""
-        if self._life is not None:
-            # What is left of an ended actor keeps it, and is not followed by the garbage collector (`Tombstone`).
-            self._life.enters = None
-        self.subject = self._body = self._life = None
+        """The simulation is over: drop all references to the runtime."""
+        if self._history is not None:
+            # A `Tombstone` keeps the history, and the garbage collector does not follow it.
+            self._history.enters = None
+        self.subject = self._record = self._history = None
 
-    # -- what observers are told
+    # -- called as an observer
 
     def mailbox_full(self, ref: object, message: object, lane: object) -> None:
-        """What was written down as sent has been refused."""
+        """The mailbox refused the message that was just recorded as sent."""
         last = self.effects[-1] if self.effects else None
         if isinstance(last, Sent) and last.to == ref and last.message is message:
             self.effects.pop()
 
-    def actor_stopped(self, ref: Any, reason: object) -> None:
-        """Somebody has ended."""
+    def actor_stopped(self, ref: ActorRef, reason: object) -> None:
+        """An actor has ended: an effect, unless it was told to stop."""
         if ref._cell is not self.subject and ref.id not in self._told and ref.id not in self._told_by_test:
             self.note(Stopped(ref))
 
     def take_dead_letter(self, letter: DeadLetter) -> None:
-        """A message was not handled."""
+        """Record a dead letter."""
         if not self.is_over:
             self.dead_letters.append(letter)
 
-    # -- the life of the actor under test
+    # -- the lifecycle of the actor under test
 
-    def adopt(self, record: Any) -> None:
-        """Write down what becomes of the actor under test, of which nothing has run yet."""
-        record.__class__ = ObservedContext
-        self._body = record
-        self._life = record.ensure_extras().history = _Life(self._enters)
+    def adopt(self, record: ActorRecord) -> None:
+        """Begin to record the actor under test, before any of its code has run."""
+        record.__class__ = RecordingContext
+        self._record = record
+        self._history = record.ensure_extras().history = _StateHistory(self._enters)
 
     def begin(self) -> None:
-        """The actors have their turn: who has been told something by now was told by the test."""
+        """The actors begin to run. Those that have an order already got it from the test."""
         if self.subject is not None:
             for cell in self.subject.loop.table:
                 record = cell.record
@@ -222,26 +244,26 @@ class Recorder:
         self.is_running = True
 
     def end(self) -> None:
-        """The test has its turn."""
+        """The actors have stopped running."""
         self.is_running = False
         self._told_by_test.clear()
 
     def _enters(self, state: State) -> None:
-        """It is in another state: a moment to see who it is, how it has failed, or what was decided about that."""
-        record: Any = self._body
+        """The actor enters a state: note its instance, its failure, or the decision about a failure."""
+        record = cast("ActorRecord", self._record)
         actor = actor_of(record)
         if isinstance(actor, Actor):
             self.actor = actor
         if state is State.FAILED:
             failure = restart_state_of(record).failure
-            # One that is restarted while it starts goes through this state too, and has not failed.
+            # An actor that is restarted while it starts passes this state too, without a failure.
             if failure is not None and failure is not self._last_failure:
                 self._last_failure = failure
                 self._fails(failure)
         elif self._undecided is not None:
-            standing = restart_state_of(record)
-            # Who was resumed with its parent had escalated.
-            escalated = standing.escalated or (standing.spared and state is State.RUNNING)
+            restart_state = restart_state_of(record)
+            # An actor that is resumed with its parent had escalated.
+            escalated = restart_state.escalated or (restart_state.spared and state is State.RUNNING)
             self._undecided.decision = Directive.ESCALATE if escalated else _DECISIONS.get(state, Directive.STOP)
             self._undecided = None
 
@@ -252,37 +274,37 @@ class Recorder:
         self.note(failed)
 
     def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
-        """One of its hooks raised, which changes nothing. One that was broken off has not: it was told to end."""
+        """A hook raised, which changes nothing else. A cancelled hook does not count: it was told to end."""
         if cell is self.subject and not isinstance(cause, asyncio.CancelledError):
             failed = Failed(cause, f"in {name}")
             self.unseen.append(failed)
             self.note(failed)
 
     def want(self, cause: BaseException) -> None:
-        """The test has the actor fail with `cause`."""
+        """The test makes the actor fail with `cause`, and so expects it."""
         self._wanted.append(cause)
 
     def see(self, cause: BaseException) -> bool:
-        """The test has seen `cause`: whether that was a failure. The same one may be raised again, unseen."""
+        """The test has seen `cause`. Return whether it was an unseen failure; raised again, it is unseen again."""
         return _take(cause, [failed.cause for failed in self.unseen], self.unseen)
 
     def clear(self) -> None:
-        """Forget what has happened, but for failures that the test has not looked at."""
+        """Forget the effects, except failures that the test has not looked at."""
         self.effects = [effect for effect in self.effects if any(effect is failed for failed in self.unseen)]
         self.dead_letters.clear()
 
     def tell_to_stop(self, ref: ActorRef) -> None:
-        """It has told `ref` to stop: that is the effect, and not its end."""
+        """The actor told `ref` to stop: record that, and not the end of `ref`."""
         self._told.add(ref.id)
         self.note(Stopped(ref))
 
 
 _DECISIONS = {State.RUNNING: Directive.RESUME, State.RESTARTING: Directive.RESTART}
-"""What was decided about a failure, by the state that comes next; any other is an end."""
+"""The decision about a failure, by the next state; any other state means STOP."""
 
 
-def _take(cause: BaseException, causes: list[BaseException], entries: list[Any]) -> bool:
-    """Take the entry that has `cause` out, once, and that very one: an equal exception is another failure."""
+def _take(cause: BaseException, causes: list[BaseException], entries: list[Failed] | list[BaseException]) -> bool:
+    """Remove the first entry with this very `cause`: an equal exception is another failure."""
     for place, one in enumerate(causes):
         if one is cause:
             del entries[place]
@@ -290,8 +312,8 @@ def _take(cause: BaseException, causes: list[BaseException], entries: list[Any])
     return False
 
 
-class _Life(list[State]):
-    """The states of an actor, for a runtime that writes them down, and for somebody who wants to know at once."""
+class _StateHistory(list[State]):
+    """The state history of an actor, which also calls `enters` for each new state."""
 
     __slots__ = ("enters",)
 
@@ -300,25 +322,25 @@ class _Life(list[State]):
         self.enters: Callable[[State], None] | None = enters
 
     def append(self, state: State) -> None:
-        """The actor is in another state."""
+        """The actor enters a state."""
         super().append(state)
         if self.enters is not None:
             self.enters(state)
 
 
 _BUDGET = 8
-"""Messages in one visit: few, so that an actor which keeps itself busy is found out soon."""
+"""Messages per visit: few, so that an actor which keeps itself busy is detected soon."""
 
 
-class Steps(Schedule):
-    """First come first served. While it is `single`, the actor under test takes one message, and no other."""
+class SteppingSchedule(Schedule):
+    """First come, first served. While `single` is set, the actor under test takes one message only."""
 
     def __init__(self) -> None:
         # The actor under test.
         self.subject: Cell | None = None
         self.single = False
         self.took_one = False
-        # Whether the rest of its messages is kept waiting by us.
+        # Whether we hold back the rest of its messages.
         self.held = False
 
     def budget(self, step: int) -> int:

@@ -1,1 +1,1 @@
-"""Probes: actors that a test holds in its hand."""
+"""Test probes: actors whose messages a test reads and answers."""

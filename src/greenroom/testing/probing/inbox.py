@@ -1,8 +1,8 @@
-"""What a probe's actor has heard and its test has not read yet.
+"""The inbox of a probe: messages that its actor received and the test has not read yet.
 
-The test may run on another thread than the system, so one lock guards what both sides touch. Several coroutines may
-wait at once: all are woken, and those that find nothing left wait on. So nobody sleeps through a message that another
-one, cancelled meanwhile, was woken for.
+The test may run on another thread than the system, so a lock guards the shared fields. Several coroutines may wait at
+once. A message wakes all of them, and those that find nothing wait again. So no message is lost when a coroutine is
+cancelled after it was woken.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.messaging.question import Question
-from greenroom.actor.messaging.signals import Terminated
+from greenroom.actor.messaging.signals import Signal, Terminated
 from greenroom.testing.probing.matching import matches
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.reply import Reply
     from greenroom.exits import ExitReason
 
-__all__ = ["Ear", "EndOfEar", "Heard", "Inbox"]
+__all__ = ["Envelope", "Inbox", "ProbeActor", "ProbeEndWaiter"]
 
 
-class Heard(NamedTuple):
-    """One message, who sent it, and the reply it is owed if it was asked."""
+class Envelope(NamedTuple):
+    """A message with its sender and, if it was asked, the reply to send."""
 
     message: Any
     sender: ActorRef | None = None
@@ -36,30 +36,30 @@ class Heard(NamedTuple):
 
 
 class Inbox:
-    """One side puts in what it hears, the other takes it out, or waits for it."""
+    """The probe's actor puts messages in; the test takes them out, or waits for them."""
 
     def __init__(self) -> None:
-        # What the reading side does not want to see.
-        self.ignored: tuple[Any, ...] = ()
+        # Values, types or functions: messages that match are dropped unread.
+        self.ignored: tuple[object, ...] = ()
         self._lock = Lock()
-        # Invariant: all of these are written under _lock; `arrivals` counts what was put in, and the end
+        # Invariant: all of these are written under _lock; `arrivals` counts the messages, and the actor's end
         self.arrivals = 0
         self.ended: ExitReason | None = None
-        self._heard: deque[Heard] = deque()
+        self._envelopes: deque[Envelope] = deque()
         self._waiters: list[_Waiter] = []
 
-    # -- the side that hears
+    # -- for the probe's actor
 
-    def put(self, heard: Heard) -> None:
-        """Something was heard. From any thread."""
+    def put(self, envelope: Envelope) -> None:
+        """Add a message. From any thread."""
         with self._lock:
-            self._heard.append(heard)
+            self._envelopes.append(envelope)
             waiters = self._note_arrival()
         for waiter in waiters:
             waiter.wake()
 
     def end(self, reason: ExitReason) -> None:
-        """Nothing will be heard any more. From any thread."""
+        """The actor has ended: no more messages will come. From any thread."""
         with self._lock:
             self.ended = reason
             waiters = self._note_arrival()
@@ -71,38 +71,38 @@ class Inbox:
         waiters, self._waiters = self._waiters, []
         return waiters
 
-    # -- the side that reads
+    # -- for the test
 
-    def unread(self) -> list[Heard]:
-        """What can be taken, oldest first."""
+    def unread(self) -> list[Envelope]:
+        """The unread messages, oldest first, without the ignored ones."""
         with self._lock:
-            heard = list(self._heard)
+            envelopes = list(self._envelopes)
         if not self.ignored:
-            return heard
-        # Without the lock, for functions of the test are called.
-        kept = [one for one in heard if not any(matches(unwanted, one.message) for unwanted in self.ignored)]
-        known = {id(one) for one in heard}
+            return envelopes
+        # Not under the lock: this calls functions of the test.
+        kept = [one for one in envelopes if not any(matches(unwanted, one.message) for unwanted in self.ignored)]
+        known = {id(one) for one in envelopes}
         wanted = {id(one) for one in kept}
         with self._lock:
-            self._heard = deque(one for one in self._heard if id(one) in wanted or id(one) not in known)
+            self._envelopes = deque(one for one in self._envelopes if id(one) in wanted or id(one) not in known)
         return kept
 
-    def take(self) -> Heard | None:
-        """The oldest that is unread, if there is any."""
+    def take(self) -> Envelope | None:
+        """Take out the oldest unread message, if there is one."""
         unread = self.unread()
         if not unread:
             return None
         with self._lock:
-            # By identity: what came while we looked has not been sifted yet.
-            place = next(place for place, heard in enumerate(self._heard) if heard is unread[0])
-            del self._heard[place]
+            # By identity: messages that came meanwhile have not been filtered yet.
+            place = next(place for place, envelope in enumerate(self._envelopes) if envelope is unread[0])
+            del self._envelopes[place]
         return unread[0]
 
-    async def comes(self, until: float, arrivals: int) -> bool:
-        """Wait until there are more than so many `arrivals`; False when time is up, even if there are by then.
+    async def wait_for_arrival(self, until: float, arrivals: int) -> bool:
+        """Wait until there have been more than `arrivals`. False when the time is up, even if there have been more.
 
-        `until` is a time of the running asyncio loop. Who reads on as long as this is True comes to an end, however
-        much comes that he does not want.
+        `until` is a time of the running asyncio loop. So a caller that waits as long as this is True stops in time,
+        however many unwanted messages come.
         """
         waiter = _Waiter()
         with self._lock:
@@ -118,33 +118,33 @@ class Inbox:
                     self._waiters.remove(waiter)
 
 
-class Ear(Actor):
-    """The actor of a probe: hands everything on to its inbox. What it is asked stays open, for the test to answer."""
+class ProbeActor(Actor):
+    """The actor of a probe: puts every message into the inbox. The test answers what was asked."""
 
     __greenroom_stays_on_loop__ = True
 
     def __init__(self, inbox: Inbox) -> None:
         self.inbox = inbox
 
-    def receive(self, message: Any) -> None:
-        """Any message."""
+    def receive(self, message: object) -> None:
+        """Put a message into the inbox. If it was asked, leave the reply to the test."""
         asked = isinstance(self.ctx._receipt(), Question)
-        self.inbox.put(Heard(message, self.ctx.sender, self.ctx.defer_reply() if asked else None))
+        self.inbox.put(Envelope(message, self.ctx.sender, self.ctx.defer_reply() if asked else None))
 
     def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> None:
-        """It is there to be spared a `DeathPact`."""
+        """Defined so that the end of a watched actor raises no `DeathPact`."""
 
-    def on_signal(self, signal: Any) -> None:
-        """The end of one that is watched is read like a message."""
+    def on_signal(self, signal: Signal) -> None:
+        """Put the end of a watched actor into the inbox, like a message."""
         if isinstance(signal, Terminated):
-            self.inbox.put(Heard(signal))
+            self.inbox.put(Envelope(signal))
 
 
-Ear.__name__ = "TestProbe"  # what a probe without a name is called after
+ProbeActor.__name__ = "TestProbe"  # the name that probes get by default
 
 
-class EndOfEar:
-    """Stands among those who wait for an ear's end. A hook would not do: none runs when an end is forced."""
+class ProbeEndWaiter:
+    """Tells the inbox when the probe's actor has ended. A hook could not: none runs when an end is forced."""
 
     for_start = False
 
@@ -152,12 +152,12 @@ class EndOfEar:
         self._inbox = inbox
 
     def ended(self, _: object, reason: ExitReason) -> None:
-        """The ear has ended."""
+        """The probe's actor has ended."""
         self._inbox.end(reason)
 
 
 class _Waiter:
-    """One coroutine that waits."""
+    """One waiting coroutine."""
 
     def __init__(self) -> None:
         self._aio = asyncio.get_running_loop()
@@ -165,15 +165,15 @@ class _Waiter:
         self._future: asyncio.Future[None] = self._aio.create_future()
 
     def wake(self) -> None:
-        """Something has come. From any thread."""
+        """Wake the coroutine. From any thread."""
         if get_ident() == self._thread:
             self._finish()
         else:
-            with suppress(RuntimeError):  # that loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 self._aio.call_soon_threadsafe(self._finish)
 
     async def is_woken(self, until: float) -> bool:
-        """Wait to be woken: whether that was in time."""
+        """Wait to be woken. Return whether that was in time."""
         handle = self._aio.call_at(until, self._finish)
         try:
             await self._future

@@ -1,4 +1,4 @@
-"""What a test wants of a message: a value, a type (or several, as in `int | str`), or a function.
+"""Matches messages with what a test expects: a value, a type (or several, as in `int | str`), or a function.
 
 >>> matches("tea", "tea"), matches(str, "tea"), matches(lambda message: len(message) > 5, "tea")
 (True, True, False)
@@ -9,21 +9,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from types import UnionType
-from typing import Any, NewType, Union, get_args, get_origin
+from typing import NewType, Union, get_args, get_origin
 
 from greenroom.errors import BadArgument
 
 __all__ = ["in_words", "listed", "match_all", "matches", "shown"]
 
 _SHOWN = 300
-"""Characters of a message that an error shows at most."""
+"""How many characters of a message an error shows at most."""
 
 
-def matches(wanted: Any, message: Any) -> bool:
-    """Whether `message` is what is wanted: equal to a value, of a type, or such that a function is true of it."""
+def matches(wanted: object, message: object) -> bool:
+    """Whether `message` equals the value `wanted`, is of that type, or makes that function return true."""
     if message is wanted:
         return True
     if get_origin(wanted) in (Union, UnionType):
@@ -43,8 +43,8 @@ def matches(wanted: Any, message: Any) -> bool:
     return bool(answer)
 
 
-def _require_clear(wanted: Any) -> None:
-    """Raise for what looks like a type, and would be called like a function, which is true of nearly anything."""
+def _require_clear(wanted: object) -> None:
+    """Raise for a `wanted` that looks like a type but would be called as a function, and match nearly any message."""
     if get_origin(wanted) is not None:
         raise BadArgument(
             f"a message cannot be told to be {wanted}: say its class alone, or give a function that looks"
@@ -55,8 +55,8 @@ def _require_clear(wanted: Any) -> None:
         raise BadArgument(f"{_name_of(wanted)} is asked about messages: it must not be async")
 
 
-def match_all(wanted: tuple[Any, ...], messages: list[Any]) -> list[int] | None:
-    """For each of `messages` the place in `wanted` that it takes, no place twice; None if there is no such way.
+def match_all(wanted: Sequence[object], messages: Sequence[object]) -> list[int] | None:
+    """Assign to each message a different entry of `wanted` that it matches: their positions, or None if impossible.
 
     >>> match_all((int, 5), [5, 7])
     [1, 0]
@@ -72,7 +72,7 @@ def match_all(wanted: tuple[Any, ...], messages: list[Any]) -> list[int] | None:
 
 
 def _find_place(number: int, fits: list[list[int]], holders: dict[int, int], tried: set[int]) -> bool:
-    """Give message `number` a place, if need be by having another move to a place that fits that one too."""
+    """Assign a position to message `number`; if need be, move another message to a position that it matches too."""
     for place in sorted(fits[number], key=holders.__contains__):  # the free ones first
         if place not in tried:
             tried.add(place)
@@ -82,26 +82,26 @@ def _find_place(number: int, fits: list[list[int]], holders: dict[int, int], tri
     return False
 
 
-def in_words(wanted: Any) -> str:
-    """What is wanted, for an error."""
+def in_words(wanted: object) -> str:
+    """Describe `wanted` in an error."""
     if isinstance(wanted, type) or not callable(wanted) or get_origin(wanted) is not None:
         return shown(wanted)
     return f"what {_name_of(wanted)} is true of"
 
 
-def listed(wanted: Iterable[Any]) -> str:
-    """All that is wanted, for an error."""
+def listed(wanted: Iterable[object]) -> str:
+    """Describe several in an error."""
     return ", ".join(map(in_words, wanted))
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     code = getattr(function, "__code__", None)
     name = getattr(function, "__name__", None) or shown(function)
     return str(name) if code is None else f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
 
 
-def shown(message: Any) -> str:
-    """A message, for an error: not too much of it, and something even if it cannot show itself.
+def shown(message: object) -> str:
+    """The repr of a message for an error: shortened, and without raising if the repr raises.
 
     >>> shown("tea")
     "'tea'"

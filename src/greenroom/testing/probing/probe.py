@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from greenroom.actor.messaging.question import require_timeout
 from greenroom.actor.messaging.ref import ActorRef
@@ -18,12 +18,15 @@ from greenroom.errors import AlreadyReplied, BadArgument, SettleTimeout
 from greenroom.lanes import Lane
 from greenroom.system.shutdown import Phase
 from greenroom.system.system import ActorSystem
-from greenroom.testing.probing.inbox import Ear, EndOfEar, Heard, Inbox
+from greenroom.testing.probing.inbox import Envelope, Inbox, ProbeActor, ProbeEndWaiter
 from greenroom.testing.probing.matching import in_words, listed, match_all, matches, shown
 from greenroom.testing.probing.settling import settle
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from greenroom.actor.api.context import Context
+    from greenroom.actor.records.record import Tombstone
 
 __all__ = ["TestProbe"]
 
@@ -31,12 +34,12 @@ T = TypeVar("T")
 M = TypeVar("M")
 
 _SETTLE_TIMEOUT = 30.0
-_GRACE = 0.001
-_ANYTHING: Any = object()
+_ROUNDING = 0.001
+_ANYTHING = object()
 
 
-class _Window:
-    """What `within` returns. It belongs to the task that enters it, and to those that one starts inside."""
+class _WithinBlock:
+    """What `within` returns: a time limit for the task that enters it, and for tasks started inside."""
 
     def __init__(self, probe: TestProbe, seconds: float) -> None:
         self.probe = probe
@@ -45,19 +48,19 @@ class _Window:
 
     async def __aenter__(self) -> None:
         self.until = asyncio.get_running_loop().time() + self.seconds
-        _windows.set((*_windows.get(), self))
+        _within_blocks.set((*_within_blocks.get(), self))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _windows.set(tuple(window for window in _windows.get() if window is not self))
+        _within_blocks.set(tuple(block for block in _within_blocks.get() if block is not self))
 
 
-_windows: ContextVar[tuple[_Window, ...]] = ContextVar("greenroom.testing.within", default=())
+_within_blocks: ContextVar[tuple[_WithinBlock, ...]] = ContextVar("greenroom.testing.within", default=())
 
 
 class TestProbe:
-    """Stands in for an actor: `probe.ref` takes messages, and the test says what it expects of them.
+    """An actor whose messages a test reads: `probe.ref` receives them, and the test says what it expects.
 
     >>> import asyncio
     >>> from greenroom import ActorSystem
@@ -69,13 +72,13 @@ class TestProbe:
     >>> asyncio.run(main())
     'hello'
 
-    What is wanted is a value, which the message must equal; or a type, of which it must be; or a function, which must
-    be true of it. Waiting is in real seconds (`timeout`, 3 unless you say), and only as long as nothing comes: a test
-    that passes hardly waits at all. A probe that has ended is not waited for. Whoever asks the probe gets an answer
-    when the test calls `reply`.
+    A test expects a value, which the message must equal; a type, which it must have; or a function, which must return
+    true for it. `timeout` is in real seconds (3 by default). A probe waits only until a message comes, so a test that
+    passes hardly waits at all. A probe that has ended is not waited for. Who asks the probe gets an answer when the
+    test calls `reply`.
     """
 
-    __test__ = False  # what pytest should not collect
+    __test__ = False  # so that pytest does not collect it
 
     def __init__(self, system: ActorSystem, *, name: str | None = None, timeout: float = 3.0) -> None:
         require_timeout(timeout)
@@ -83,15 +86,15 @@ class TestProbe:
         self.system = system
         self.timeout = timeout
         self._inbox = Inbox()
-        self._last: Heard | None = None
+        self._last: Envelope | None = None
         self._watched: list[ActorRef] = []
-        self.ref: ActorRef = system.spawn(Ear, self._inbox, name=name)
+        self.ref: ActorRef = system.spawn(ProbeActor, self._inbox, name=name)
         on_loop(self.ref._cell, self._await_end)
 
     def _await_end(self) -> None:
-        record: Any = self.ref._cell.record
+        record: ActorRecord | Tombstone = self.ref._cell.record
         if isinstance(record, ActorRecord):
-            record.ensure_extras().waiters.append(EndOfEar(self._inbox))  # type: ignore[arg-type]
+            record.ensure_extras().waiters.append(ProbeEndWaiter(self._inbox))  # type: ignore[arg-type]
         else:
             self._inbox.end(record.reason)
 
@@ -102,16 +105,16 @@ class TestProbe:
 
     @property
     def messages(self) -> list[Any]:
-        """What came and was not expected yet."""
-        return [heard.message for heard in self._inbox.unread()]
+        """The messages that came and were not read yet."""
+        return [envelope.message for envelope in self._inbox.unread()]
 
     @property
     def last_sender(self) -> ActorRef | None:
-        """Who sent the message that was read last, if an actor did."""
+        """The actor that sent the message read last, if an actor did."""
         return None if self._last is None else self._last.sender
 
     async def receive(self, timeout: float | None = None) -> Any:
-        """The next message; an AssertionError if none comes."""
+        """Return the next message. Raise AssertionError if none comes."""
         return await self._next(self._deadline(timeout), lambda: "")
 
     @overload
@@ -120,26 +123,26 @@ class TestProbe:
     async def expect(self, wanted: Callable[[Any], bool], timeout: float | None = ...) -> Any: ...
     @overload
     async def expect(self, wanted: T, timeout: float | None = ...) -> T: ...
-    async def expect(self, wanted: Any, timeout: float | None = None) -> Any:
-        """The next message, which must be what is wanted."""
+    async def expect(self, wanted: object, timeout: float | None = None) -> Any:
+        """Return the next message, which must match `wanted`."""
         message = await self._next(self._deadline(timeout), lambda: f"; it expected {in_words(wanted)}")
         if not matches(wanted, message):
             raise self._unexpected(in_words(wanted))
         return message
 
-    async def expect_any_of(self, *wanted: Any, timeout: float | None = None) -> Any:
-        """The next message, which must be one of these."""
+    async def expect_any_of(self, *wanted: object, timeout: float | None = None) -> Any:
+        """Return the next message, which must match one of `wanted`."""
         _require_some(wanted, "expect_any_of()")
         message = await self._next(self._deadline(timeout), lambda: f"; it expected one of {listed(wanted)}")
         if not any(matches(one, message) for one in wanted):
             raise self._unexpected(f"one of {listed(wanted)}")
         return message
 
-    async def expect_all(self, *wanted: Any, timeout: float | None = None) -> list[Any]:
-        """The next messages, as many as are wanted, which must be these in any order; they are returned in this one."""
+    async def expect_all(self, *wanted: object, timeout: float | None = None) -> list[Any]:
+        """Return the next messages, which must match `wanted` in any order. The result is in the order of `wanted`."""
         _require_some(wanted, "expect_all()")
         deadline = self._deadline(timeout)
-        came: list[Any] = []
+        came: list[object] = []
         places: list[int] = []
 
         def missing() -> str:
@@ -154,7 +157,7 @@ class TestProbe:
         return [came[places.index(place)] for place in range(len(wanted))]
 
     async def expect_terminated(self, ref: ActorRef, timeout: float | None = None) -> Terminated:
-        """The next message is the notice that `ref`, which the probe watches, has ended."""
+        """Return the next message, which must be the notice that `ref` has ended. The probe must watch it."""
         unwatched = "" if ref in self._watched else ", which it does not watch: `await probe.watch(ref)` first"
         notice = await self._next(self._deadline(timeout), lambda: f"; it expected the end of {ref}{unwatched}")
         if not isinstance(notice, Terminated):
@@ -169,8 +172,8 @@ class TestProbe:
     async def fish(self, wanted: Callable[[Any], bool], timeout: float | None = ...) -> Any: ...
     @overload
     async def fish(self, wanted: T, timeout: float | None = ...) -> T: ...
-    async def fish(self, wanted: Any, timeout: float | None = None) -> Any:
-        """The first message that is what is wanted; those before it are let go. `timeout` is for all of it."""
+    async def fish(self, wanted: object, timeout: float | None = None) -> Any:
+        """Return the first message that matches `wanted`, and drop those before it. `timeout` is for all of it."""
         until, said = self._deadline(timeout)
         let_go = 0
 
@@ -186,15 +189,17 @@ class TestProbe:
             if unread is not None:
                 unread -= 1
             elif asyncio.get_running_loop().time() >= until:
-                unread = len(self.messages)  # what is here already is looked at all the same, but no more than that
+                unread = len(self.messages)  # messages that are here already are still checked, but no later ones
         raise AssertionError(f"{self.ref} got nothing of the kind {said}{fished()}")
 
-    async def expect_no(self, what: Any = _ANYTHING, /, *, unwanted: Any = _ANYTHING, within: float = 0.0) -> None:
-        """Nothing is unread, and nothing comes until the system has settled and `within` more seconds have passed.
+    async def expect_no(
+        self, what: object = _ANYTHING, /, *, unwanted: object = _ANYTHING, within: float = 0.0
+    ) -> None:
+        """Fail if a message is unread, or comes before the system has settled and `within` more seconds have passed.
 
-        With `unwanted` (a value, type or function), or that as the first argument, this goes for such messages alone.
-        Whatever it finds stays unread. Actors that wait for the answer of a probe do not keep the system from settling
-        here; nor does what `ctx.pipe_to_self` waits for, of which nothing has been sent yet.
+        With `unwanted` (a value, type or function; also as the first argument), only matching messages count. Messages
+        stay unread. Actors that wait for a probe's answer count as settled here. What `ctx.pipe_to_self` waits for has
+        not been sent yet, and is not waited for.
         """
         if isinstance(what, int | float) and not isinstance(what, bool):
             raise BadArgument(f"expect_no({what}): say `within={what}` for seconds, `unwanted={what}` for a message")
@@ -206,36 +211,36 @@ class TestProbe:
         self._refuse(unwanted)
         wanted = asyncio.get_running_loop().time() + within
         until, said = self._deadline(within)
-        if until < wanted - _GRACE:
+        if until < wanted - _ROUNDING:
             raise AssertionError(f"{self.ref} cannot wait for {within} s to tell that no message comes {said}")
         while within > 0.0 and self._inbox.ended is None:
             arrivals = self._inbox.arrivals
             self._refuse(unwanted)
-            if not await self._inbox.comes(until, arrivals):
+            if not await self._inbox.wait_for_arrival(until, arrivals):
                 break
         self._refuse(unwanted)
 
-    def within(self, seconds: float) -> _Window:
-        """`async with probe.within(0.5):` all waits for this probe inside have that much time together.
+    def within(self, seconds: float) -> _WithinBlock:
+        """`async with probe.within(0.5):` limits all waits for this probe inside to 0.5 seconds together.
 
-        A `timeout` inside, or another `within`, can make it less, never more. It bounds waiting and measures nothing:
-        a message that is there already is taken however late it is.
+        A `timeout` inside, or another `within`, can shorten the limit, never extend it. It limits waiting only: a
+        message that is there already is taken even after the limit.
         """
         require_timeout(seconds)
-        return _Window(self, seconds)
+        return _WithinBlock(self, seconds)
 
-    def ignore(self, *unwanted: Any) -> None:
-        """Let go unseen what is one of these, also of the unread; called again, it is for these instead, or none."""
+    def ignore(self, *unwanted: object) -> None:
+        """Drop messages that match one of these, unread ones too. A later call replaces these patterns."""
         self._inbox.ignored = unwanted
 
     # -- acting
 
     def send(self, ref: ActorRef[M, Any], message: M, *, lane: Lane = Lane.DATA) -> None:
-        """Tell `ref` a message that the probe is the sender of, so that it gets the reply."""
+        """Tell `ref` a message with the probe as its sender, so that the probe gets the reply."""
         ref.tell(message, lane=lane, sender=self.ref)
 
     def reply(self, value: object) -> None:
-        """Answer the message that was read last: an ask once, a tell by telling its sender."""
+        """Answer the message read last. An ask can be answered once; for a tell, its sender is told `value`."""
         last = self._require_last()
         if last.reply is not None:
             self._give(last, last.reply.send, value)
@@ -245,18 +250,18 @@ class TestProbe:
             raise AssertionError(f"{self.ref} has nobody to reply to: {shown(last.message)} was told from outside")
 
     def fail_reply(self, cause: BaseException) -> None:
-        """Let whoever asked what was read last get `cause`."""
+        """Fail the ask that was read last with `cause`."""
         last = self._require_last()
         if last.reply is None:
             raise AssertionError(f"{self.ref} cannot fail the reply to {shown(last.message)}: it was told, not asked")
         self._give(last, last.reply.fail, cause)
 
-    def _require_last(self) -> Heard:
+    def _require_last(self) -> Envelope:
         if self._last is None:
             raise AssertionError(f"{self.ref} has read no message to reply to: `receive` or `expect` one first")
         return self._last
 
-    def _give(self, last: Heard, give: Callable[[Any], None], value: object) -> None:
+    def _give(self, last: Envelope, give: Callable[[T], None], value: T) -> None:
         try:
             give(value)
         except AlreadyReplied:
@@ -264,14 +269,13 @@ class TestProbe:
             raise AssertionError(text) from None
 
     async def watch(self, ref: ActorRef) -> None:
-        """Watch `ref`; its end comes as a `Terminated`."""
+        """Watch `ref`. When it ends, the probe receives a `Terminated`."""
 
         def begin() -> None:
-            record: Any = self.ref._cell.record
+            record: ActorRecord | Tombstone = self.ref._cell.record
             if not isinstance(record, ActorRecord):
                 raise AssertionError(f"{self.ref} has ended ({record.reason}), and cannot watch {ref}")
-            context: Any = record
-            context.watch(ref)
+            cast("Context", record).watch(ref)
 
         self.system.call("watch()", begin)
         self._watched.append(ref)
@@ -279,38 +283,38 @@ class TestProbe:
     # -- waiting
 
     def _deadline(self, timeout: float | None) -> tuple[float, str]:
-        """When a wait that begins now ends, by the running asyncio loop, and how to say so."""
+        """When a wait that begins now ends, in the time of the running asyncio loop, and its description for errors."""
         if timeout is not None:
             require_timeout(timeout)
         now = asyncio.get_running_loop().time()
-        mine = [window for window in _windows.get() if window.probe is self]
+        mine = [block for block in _within_blocks.get() if block.probe is self]
         seconds = timeout if timeout is not None else inf if mine else self.timeout
         until, said = now + seconds, f"within {seconds} s"
-        for window in mine:
-            if window.until < until:
-                until = window.until
-                said = f"in the {max(0.0, until - now):.3g} s that were left of within({window.seconds})"
+        for block in mine:
+            if block.until < until:
+                until = block.until
+                said = f"in the {max(0.0, until - now):.3g} s that were left of within({block.seconds})"
         return until, said
 
     async def _next(self, deadline: tuple[float, str], wanted: Callable[[], str]) -> Any:
-        """Read a message, or say why there is none."""
+        """Read a message, or raise and say why there is none."""
         until, said = deadline
         inbox = self._inbox
         in_time = True
         while True:
             arrivals, ended = inbox.arrivals, inbox.ended
-            heard = inbox.take()
-            if heard is not None:
-                self._last = heard
-                return heard.message
+            envelope = inbox.take()
+            if envelope is not None:
+                self._last = envelope
+                return envelope.message
             if ended is not None:
                 raise AssertionError(f"{self.ref} has ended ({ended}), and no message comes any more{wanted()}")
             if not in_time:
                 raise AssertionError(f"{self.ref} got no message {said}{wanted()}{self._why_silent()}")
-            in_time = await inbox.comes(until, arrivals)
+            in_time = await inbox.wait_for_arrival(until, arrivals)
 
-    async def _settle(self, unwanted: Any) -> None:
-        """Let everything happen that is under way."""
+    async def _settle(self, unwanted: object) -> None:
+        """Wait until the system has settled."""
         until, _ = self._deadline(_SETTLE_TIMEOUT)
         try:
             await settle(self.system, max(0.0, until - asyncio.get_running_loop().time()))
@@ -318,13 +322,13 @@ class TestProbe:
             self._refuse(unwanted)
             raise AssertionError(f"{self.ref} cannot tell that no message comes: {exc}") from exc
 
-    # -- saying what is wrong
+    # -- errors
 
-    def _refuse(self, unwanted: Any) -> None:
-        for heard in self._inbox.unread():
-            if unwanted is _ANYTHING or matches(unwanted, heard.message):
+    def _refuse(self, unwanted: object) -> None:
+        for envelope in self._inbox.unread():
+            if unwanted is _ANYTHING or matches(unwanted, envelope.message):
                 what = "no message" if unwanted is _ANYTHING else f"nothing like {in_words(unwanted)}"
-                raise AssertionError(f"{self.ref} expected {what} and got {shown(heard.message)}{_origin(heard)}")
+                raise AssertionError(f"{self.ref} expected {what} and got {shown(envelope.message)}{_origin(envelope)}")
 
     def _unexpected(self, wanted: str) -> AssertionError:
         last = self._require_last()
@@ -343,8 +347,8 @@ class TestProbe:
         return ""
 
 
-def _origin(heard: Heard) -> str:
-    return "" if heard.sender is None else f" from {heard.sender}"
+def _origin(envelope: Envelope) -> str:
+    return "" if envelope.sender is None else f" from {envelope.sender}"
 
 
 def _require_hearing(system: ActorSystem, name: str | None) -> None:
@@ -356,6 +360,6 @@ def _require_hearing(system: ActorSystem, name: str | None) -> None:
         )
 
 
-def _require_some(wanted: tuple[Any, ...], what: str) -> None:
+def _require_some(wanted: tuple[object, ...], what: str) -> None:
     if not wanted:
         raise BadArgument(f"{what} takes what is expected, as in {what[:-2]}(Deposit, Withdraw)")

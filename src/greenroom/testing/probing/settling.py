@@ -1,7 +1,7 @@
-"""Waiting until nothing more happens in a system, even if some of its actors wait for the test.
+"""Waits until nothing more happens in a system, even if some of its actors wait for the test.
 
-An actor that asked a probe is busy until the test answers, so `system.settle()` would wait for the test, which waits
-for it. Here such actors, and those that wait for one of them, count as settled.
+An actor that asked a probe is busy until the test answers. `system.settle()` would wait for that actor, and so for the
+test, for ever. Here such actors, and those that wait for one of them, count as settled.
 """
 
 from __future__ import annotations
@@ -13,33 +13,36 @@ from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import SettleTimeout
 from greenroom.system.shutdown import Phase
-from greenroom.testing.probing.inbox import Ear
+from greenroom.testing.probing.inbox import ProbeActor
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import FrameType
+
     from greenroom._core.mailbox.cell import Cell
     from greenroom.system.system import ActorSystem
 
 __all__ = ["settle"]
 
-_GLANCE = 0.005
-"""Seconds between two looks at a system that does not settle."""
+_POLL_INTERVAL = 0.005
+"""Seconds between two checks of a system that does not settle."""
 
 
 async def settle(system: ActorSystem, timeout: float) -> None:
-    """Return when nothing is queued or in hand but what waits for the test; `SettleTimeout` if that takes too long.
+    """Return when nothing is queued or handled except what waits for the test. Raise `SettleTimeout` after `timeout`.
 
     The system may run on another thread.
     """
     here = asyncio.get_running_loop()
     until = here.time() + timeout
     while system.phase != Phase.STOPPED:
-        glance = min(_GLANCE, max(0.0, until - here.time()))
+        interval = min(_POLL_INTERVAL, max(0.0, until - here.time()))
         home = system.call("settle()", asyncio.get_running_loop)
         try:
             if home is here:
-                await system.settle(glance)
+                await system.settle(interval)
             else:
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(system.settle(glance), home))
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(system.settle(interval), home))
             return
         except SettleTimeout as exc:
             if system.call("settle()", lambda: _waits_for_test(system)):
@@ -49,12 +52,12 @@ async def settle(system: ActorSystem, timeout: float) -> None:
 
 
 def _waits_for_test(system: ActorSystem) -> bool:
-    """Whether nothing goes on, and every handler in hand waits for a probe's answer. On the system's thread."""
+    """Whether nothing is queued, and every running handler waits for a probe. Call it on the system's thread."""
     cells: list[Cell] = list(system._loop.table)
     for_test = {question for cell in cells for question in _open_questions(cell)}
     handled = [cell.task.sender for cell in cells if cell.task is not None]
     asked = {question for question in handled if isinstance(question, Question)} | for_test
-    # Tasks do not await a question itself, but a future that learns of its answer.
+    # Tasks do not await the question itself, but a future that gets its answer.
     behind = {question._future: question for question in asked if question._future is not None}
     return not any(
         cell.waiting_orders()
@@ -63,18 +66,18 @@ def _waits_for_test(system: ActorSystem) -> bool:
     )
 
 
-def _open_questions(cell: Cell) -> list[Any]:
-    """What the test has not answered yet, if this is a probe's actor."""
-    record: Any = cell.record
-    if isinstance(cell.subject, Ear) and isinstance(record, ActorRecord) and record.extras is not None:
-        return list(record.extras.deferred)
+def _open_questions(cell: Cell) -> list[Question]:
+    """The questions that the test has not answered yet, if this is a probe's actor."""
+    record = cell.record
+    if isinstance(cell.subject, ProbeActor) and isinstance(record, ActorRecord) and record.extras is not None:
+        return [owed for owed in record.extras.deferred if isinstance(owed, Question)]
     return []
 
 
-def _waits_for_one_of(task: Any, wanted: set[Any], behind: dict[Any, Any]) -> bool:
-    """Whether what a handler awaits is one of the questions `wanted`, or can end only after one of these."""
-    seen: list[Any] = []
-    waiting = [task]
+def _waits_for_one_of(task: object, wanted: set[Question], behind: Mapping[object, Question]) -> bool:
+    """Whether a handler awaits one of the questions `wanted`, directly or through other tasks and actors."""
+    seen: list[object] = []
+    waiting: list[object] = [task]
     while waiting:
         one = waiting.pop()
         one = behind.get(one, one)
@@ -93,16 +96,16 @@ def _waits_for_one_of(task: Any, wanted: set[Any], behind: dict[Any, Any]) -> bo
     return False
 
 
-def _awaited_by(task: Any) -> list[Any]:
-    """What a task waits for: a question or a future, and the tasks that one of asyncio's own functions waits for."""
+def _awaited_by(task: Any) -> list[object]:
+    """What a task waits for: a question or a future, and the tasks inside asyncio's `wait_for`, `wait` and others."""
     awaited = getattr(task, "_fut_waiter", None)
-    coroutine: Any = task.get_coro()
-    frame: Any = None
+    coroutine: object = task.get_coro()
+    frame: FrameType | None = None
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or frame
         coroutine = getattr(coroutine, "cr_await", None)
     if frame is None or not str(frame.f_globals.get("__name__")).startswith("asyncio."):
         return [awaited]
     named = frame.f_locals
-    # `wait_for` names it `fut`, `wait` has a set of them, and a `TaskGroup` knows its own.
+    # Local names: `fut` in `wait_for`, the set `fs` in `wait`, and `self._tasks` in a `TaskGroup`.
     return [awaited, named.get("fut"), *named.get("fs", ()), *getattr(named.get("self"), "_tasks", ())]

@@ -1,1 +1,1 @@
-"""Simulations: actors on a virtual clock, in an order that a seed decides."""
+"""Simulations: actors on a virtual clock, scheduled by a seed."""

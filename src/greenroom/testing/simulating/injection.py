@@ -1,8 +1,8 @@
-"""Brings the faults of one simulation about.
+"""Injects the faults of one simulation.
 
-Each fault draws from a stream of its own, so what one does is the same whether or not another is there: a failure can
-be looked for again with fewer of them. A message that is delayed has its room in the mailbox from the start, as one
-from another thread has, and waits among the loop's alarms; notices to the same actor wait behind it.
+Each fault draws from its own random stream. So removing one fault does not change what the others do, and a failure can
+be shrunk to fewer faults. A delayed message reserves its room in the mailbox at once, as a message from another thread
+does. It waits among the loop's alarms, and notices to the same actor wait behind it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar, cast
 from zlib import crc32
 
 from greenroom._core.flags import ROOM
@@ -23,64 +23,69 @@ from greenroom._core.timing.timers import Alarm
 from greenroom.actor.messaging.signals import ReceiveTimeout
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import InjectedFault
-from greenroom.lanes import Overflow
+from greenroom.lanes import Lane, Overflow
 from greenroom.testing.faults import Crash, Delay, Fault, Fill, Shutdown, Slow, Stop, drawn_number, drawn_seconds
 from greenroom.testing.tracing.events import OUTSIDE
 
+if TYPE_CHECKING:
+    from greenroom._core.delivery.admission import Admission
+    from greenroom.actor.messaging.ref import ActorRef
+
 __all__ = ["Injector"]
 
-_NOTICE = object()
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 class Injector:
-    """What stands between actors and their messages, when faults were asked for."""
+    """Injects faults: the director calls it for each message, notice and step."""
 
-    def __init__(self, faults: tuple[Fault, ...], dice: SplitMix, director: Director) -> None:
+    def __init__(self, faults: tuple[Fault, ...], prng: SplitMix, director: Director) -> None:
         self._director = director
-        # Each with its own stream, whether or not it draws from it.
-        seeds = [dice.draw() for _ in faults]
+        # Each fault gets a seed, even if it does not need one.
+        seeds = [prng.draw() for _ in faults]
         self.faults = tuple(
             fault.with_seed(seed) if fault.seed is None else fault for fault, seed in zip(faults, seeds, strict=True)
         )
         self._crashes = [fault for fault in self.faults if isinstance(fault, Crash)]
         self._fills = [fault for fault in self.faults if isinstance(fault, Fill)]
-        self._slows = [(fault, _dice_of(fault)) for fault in self.faults if isinstance(fault, Slow)]
-        self._delays = [(fault, _dice_of(fault)) for fault in self.faults if isinstance(fault, Delay)]
-        # What happens at a step, the first one last.
+        self._slows = [(fault, _prng_of(fault)) for fault in self.faults if isinstance(fault, Slow)]
+        self._delays = [(fault, _prng_of(fault)) for fault in self.faults if isinstance(fault, Delay)]
+        # Faults at a step, the next one last.
         self._events = sorted(
             ((self._moment_of(fault), fault) for fault in self.faults if isinstance(fault, Stop | Shutdown)),
             key=lambda event: -event[0],
         )
-        self._patients: dict[Cell, _Patient] = {}
-        # What is on its way, by sender, actor and lane, and in all to an actor.
-        self._pairs: dict[Any, _Line] = {}
-        self._on_the_way: dict[Any, _Line] = {}
+        self._by_actor: dict[Cell, _ActorFaults] = {}
+        # Delayed messages by sender, actor and lane; and all delayed messages and notices by actor.
+        self._pairs: dict[tuple[str, Cell, Lane], _InFlight] = {}
+        self._on_the_way: dict[Cell, _InFlight] = {}
 
     def _moment_of(self, fault: Stop | Shutdown) -> int:
-        dice = _dice_of(fault)
-        return drawn_number(fault.at, dice) if dice.fraction() < fault.chance else 1 << 62
+        prng = _prng_of(fault)
+        return drawn_number(fault.at, prng) if prng.fraction() < fault.chance else 1 << 62
 
-    # -- what the director asks
+    # -- called by the director
 
     def meets(self, cell: Cell) -> None:
-        """A cell was made: nothing happens to one that has had no message."""
+        """A cell was made: nothing to do before its first message."""
 
     def handle(self, cell: Cell, message: object) -> object:
-        """Have a message handled, or not, and in its own time."""
-        patient = self._patient(cell)
-        patient.handled += 1
-        for number, crash in patient.crashes:
-            if number == patient.handled:
+        """Call the handler, or crash it, or slow it down."""
+        planned = self._faults_of(cell)
+        planned.handled += 1
+        for number, crash in planned.crashes:
+            if number == planned.handled:
                 self._note(cell, f"{cell.name()} crashes at its message number {number}")
                 error = InjectedFault(cell.name(), number) if crash.error is None else crash.error()
                 raise self._director.inject(error)
         result = cell.handler(cell.subject, message)
-        for fault, dice in self._slows:
-            if dice.fraction() < fault.chance and _fits(fault.who, cell):
-                result = self._take_time(cell, result, drawn_seconds(fault.by, dice))
+        for fault, prng in self._slows:
+            if prng.fraction() < fault.chance and _fits(fault.who, cell):
+                result = self._take_time(cell, result, drawn_seconds(fault.by, prng))
         return result
 
-    def _take_time(self, cell: Cell, result: Any, seconds: float) -> object:
+    def _take_time(self, cell: Cell, result: object, seconds: float) -> object:
         self._note(cell, f"{cell.name()} takes {seconds:g} s")
         if isinstance(result, Coroutine):
             return _slowed(result, seconds)
@@ -89,71 +94,71 @@ class Injector:
         self._director.time_moved()
         return result
 
-    def holds(self, cell: Cell, message: object, sender: Any, lane: Any, by_timer: bool) -> bool:
-        """A message is sent; True when it is on its way for a while."""
+    def holds(self, cell: Cell, message: object, sender: object, lane: Lane, by_timer: bool) -> bool:
+        """A message is sent. Return True if it is delayed."""
         if cell.closed:
             return False
         if self._fills:
-            patient = self._patient(cell)
-            patient.sent += 1
-            self._fill(cell, patient, patient.sent)
+            planned = self._faults_of(cell)
+            planned.sent += 1
+            self._fill(cell, planned, planned.sent)
         if not self._delays or by_timer or cell.loop.clock is not self._director.clock:
             return False
         return self._delay(cell, message, sender, lane)
 
     def approaches(self, cell: Cell) -> None:
-        """Somebody looks whether there is room for a message."""
+        """Somebody checks for room in a mailbox."""
         if self._fills and not cell.closed:
-            patient = self._patient(cell)
-            self._fill(cell, patient, patient.sent + 1)
+            planned = self._faults_of(cell)
+            self._fill(cell, planned, planned.sent + 1)
 
     def holds_notice(self, cell: Cell, notice: object) -> bool:
-        """A notice is sent; True when it waits behind messages that are on their way."""
+        """A notice is sent. Return True if it waits behind delayed messages."""
         line = self._on_the_way.get(cell)
-        if line is None or isinstance(notice, ReceiveTimeout):  # which is about nothing having come
+        if line is None or isinstance(notice, ReceiveTimeout):  # it says that no message has come
             return False
-        self._send(_Arrival(self, cell, notice, _NOTICE, None, line.last, None, promised=False))
+        self._send(_DelayedDelivery(self, cell, notice, None, None, line.last, None, promised=False))
         return True
 
     def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
-        """A hook raised, which changes nothing."""
+        """A hook raised: nothing to do."""
 
     def after_step(self, step: int) -> None:
-        """A visit has ended."""
+        """A step has ended: inject the faults that are due."""
         while self._events and self._events[-1][0] <= step:
             self._take_place(self._events.pop()[1])
 
     def lets_handle(self, loop: object) -> bool:
-        """Whether actors of this loop handle messages, sooner or later."""
+        """Whether actors of `loop` handle messages: always."""
         return True
 
-    def is_on_the_way(self, loop: Any) -> bool:
-        """Whether messages are on their way on `loop`."""
+    def is_on_the_way(self, loop: object) -> bool:
+        """Whether a message on `loop` is delayed."""
         return any(cell.loop is loop for cell in self._on_the_way)
 
     def close(self) -> None:
-        """The simulation is over: let go of everything."""
-        self._patients.clear()
+        """The simulation is over: drop all references."""
+        self._by_actor.clear()
         self._pairs.clear()
         self._on_the_way.clear()
 
-    # -- what happens to actors
+    # -- faults of actors
 
-    def _patient(self, cell: Cell) -> _Patient:
-        patient = self._patients.get(cell)
-        if patient is None:
-            patient = self._patients[cell] = _Patient()
-            # By its name: who comes first depends on the schedule, and a failure is looked for at simpler ones.
+    def _faults_of(self, cell: Cell) -> _ActorFaults:
+        planned = self._by_actor.get(cell)
+        if planned is None:
+            planned = self._by_actor[cell] = _ActorFaults()
+            # Seeded by name: the order in which actors come here depends on the schedule, which shrinking changes.
             number = crc32(cell.name().encode())
             for fault in self._crashes:
-                dice = SplitMix((fault.seed or 0) + number)
-                if _fits(fault.who, cell) and dice.fraction() < fault.chance:
-                    patient.crashes.append((drawn_number(fault.at, dice), fault))
+                prng = SplitMix((fault.seed or 0) + number)
+                if _fits(fault.who, cell) and prng.fraction() < fault.chance:
+                    planned.crashes.append((drawn_number(fault.at, prng), fault))
             for filling in self._fills:
-                dice = SplitMix((filling.seed or 0) + number)
-                if _fits(filling.who, cell) and dice.fraction() < filling.chance:
-                    patient.fills.append((drawn_number(filling.at, dice), drawn_seconds(filling.lasting, dice)))
-        return patient
+                prng = SplitMix((filling.seed or 0) + number)
+                if _fits(filling.who, cell) and prng.fraction() < filling.chance:
+                    planned.fills.append((drawn_number(filling.at, prng), drawn_seconds(filling.lasting, prng)))
+        return planned
 
     def _take_place(self, fault: Stop | Shutdown) -> None:
         if isinstance(fault, Shutdown):
@@ -164,7 +169,7 @@ class Injector:
             return
         living = [cell for loop in self._director.loops for cell in loop.table if _fits(fault.who, cell)]
         if living:
-            cell = living[_dice_of(fault).below(len(living))]
+            cell = living[_prng_of(fault).below(len(living))]
             self._note(cell, f"{cell.name()} is {'killed' if fault.kill else 'stopped'}")
             if fault.kill:
                 cell.ref.kill()
@@ -174,27 +179,27 @@ class Injector:
     def _note(self, cell: Cell | None, text: str) -> None:
         self._director.note(INJECTED, cell, text, None)
 
-    # -- what happens to mailboxes
+    # -- full mailboxes
 
-    def _fill(self, cell: Cell, patient: _Patient, sent: int) -> None:
+    def _fill(self, cell: Cell, planned: _ActorFaults, sent: int) -> None:
         drops_oldest = cell.config.overflow is Overflow.DROP_OLD
-        for fill in [fill for fill in patient.fills if fill[0] == sent]:
-            patient.fills.remove(fill)
-            # One that drops its oldest has nothing to drop while it is empty.
+        for fill in [fill for fill in planned.fills if fill[0] == sent]:
+            planned.fills.remove(fill)
+            # A mailbox that drops its oldest message has nothing to drop while it is empty.
             if not drops_oldest or cell.depth(1) > 0:
                 self._note(cell, f"{cell.name()} has no room for {fill[1]:g} s")
                 room = cell.capacity - (1 if drops_oldest else 0)
                 cell.reserved += room
-                _start(cell, _Emptied(cell, room, cell.loop.now() + fill[1]))
+                _start(cell, _RoomReturned(cell, room, cell.loop.now() + fill[1]))
 
-    # -- what happens on the way
+    # -- delays
 
-    def _delay(self, cell: Cell, message: object, sender: Any, lane: Any) -> bool:
+    def _delay(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         seconds = 0.0
         name = _sender_name(sender)
-        for fault, dice in self._delays:
-            if dice.fraction() < fault.chance and _fits(fault.to, cell) and _fits_name(fault.sender, name, sender):
-                seconds += drawn_seconds(fault.by, dice)
+        for fault, prng in self._delays:
+            if prng.fraction() < fault.chance and _fits(fault.to, cell) and _fits_name(fault.sender, name, sender):
+                seconds += drawn_seconds(fault.by, prng)
         now = self._director.clock.time
         pair = (name, cell, lane)
         before = self._pairs.get(pair)
@@ -204,29 +209,24 @@ class Injector:
         if promised and not cell.loop.inbound.promise(cell, lane):
             return False
         arrival = now + seconds if before is None else max(now + seconds, before.last)
-        self._send(_Arrival(self, cell, message, sender, lane, arrival, pair, promised))
+        self._send(_DelayedDelivery(self, cell, message, sender, lane, arrival, pair, promised))
         return True
 
-    def _send(self, arrival: _Arrival) -> None:
-        for lines, key in ((self._on_the_way, arrival.cell), (self._pairs, arrival.pair)):
-            if key is not None:
-                line = lines.setdefault(key, _Line())
-                line.count += 1
-                line.last = max(line.last, arrival.deadline)
+    def _send(self, arrival: _DelayedDelivery) -> None:
+        self._on_the_way.setdefault(arrival.cell, _InFlight()).add(arrival.deadline)
+        if arrival.pair is not None:
+            self._pairs.setdefault(arrival.pair, _InFlight()).add(arrival.deadline)
         _start(arrival.cell, arrival)
 
-    def arrived(self, arrival: _Arrival) -> None:
-        """One that was on its way is no more."""
-        for lines, key in ((self._on_the_way, arrival.cell), (self._pairs, arrival.pair)):
-            line = lines.get(key)
-            if line is not None:
-                line.count -= 1
-                if line.count == 0:
-                    del lines[key]
+    def arrived(self, arrival: _DelayedDelivery) -> None:
+        """A delayed message or notice has arrived."""
+        _count_down(self._on_the_way, arrival.cell)
+        if arrival.pair is not None:
+            _count_down(self._pairs, arrival.pair)
 
 
-class _Patient:
-    """What is to happen to one actor, and how many messages it has had."""
+class _ActorFaults:
+    """The faults planned for one actor, and how many messages it was sent and has handled."""
 
     __slots__ = ("crashes", "fills", "handled", "sent")
 
@@ -237,8 +237,8 @@ class _Patient:
         self.fills: list[tuple[int, float]] = []
 
 
-class _Line:
-    """What is on its way to one actor."""
+class _InFlight:
+    """How many messages are delayed, and when the last one arrives."""
 
     __slots__ = ("count", "last")
 
@@ -246,9 +246,23 @@ class _Line:
         self.count = 0
         self.last = 0.0
 
+    def add(self, arrival: float) -> None:
+        """Count one more, which arrives then."""
+        self.count += 1
+        self.last = max(self.last, arrival)
 
-class _Arrival(Alarm):
-    """A message or notice on its way."""
+
+def _count_down(in_flight: dict[K, _InFlight], key: K) -> None:
+    """One has arrived; forget `key` when none is left."""
+    entry = in_flight.get(key)
+    if entry is not None:
+        entry.count -= 1
+        if entry.count == 0:
+            del in_flight[key]
+
+
+class _DelayedDelivery(Alarm):
+    """A delayed message or notice. A notice has no lane."""
 
     __slots__ = ("_injector", "_lane", "_message", "_promised", "_sender", "cell", "pair")
 
@@ -257,10 +271,10 @@ class _Arrival(Alarm):
         injector: Injector,
         cell: Cell,
         message: object,
-        sender: Any,
-        lane: Any,
+        sender: object,
+        lane: Lane | None,
         arrival: float,
-        pair: tuple[Any, ...] | None,
+        pair: tuple[str, Cell, Lane] | None,
         promised: bool,
     ) -> None:
         self.set_up_alarm(arrival)
@@ -272,32 +286,33 @@ class _Arrival(Alarm):
         self._lane = lane
         self._promised = promised
 
-    def ring(self, door: Any) -> None:
-        """It is there."""
+    def ring(self, admission: object) -> None:
+        """Deliver it."""
         cell = self.cell
+        gate: Admission = cell.loop.admission
         self._injector.arrived(self)
-        if self._sender is _NOTICE:
+        if self._lane is None:  # a notice
             if not cell.closed:
                 cell.enqueue_notice(self._message)
                 cell.make_runnable()
         elif self._promised:
             try:
-                door.let_in_promised(cell, self._message, self._sender, self._lane)
+                gate.let_in_promised(cell, self._message, self._sender, self._lane)
             finally:
                 cell.loop.inbound.redeem(cell, self._lane)
                 if cell.flags & ROOM:
-                    door.fill_up(cell)
+                    gate.fill_up(cell)
         else:
-            door.decide(cell, self._message, self._sender, self._lane)
+            gate.decide(cell, self._message, self._sender, self._lane)
 
     def end(self) -> None:
-        """The loop has stopped, and with it the actor: a dead letter."""
+        """The loop has stopped: deliver it, as a dead letter."""
         super().end()
         self.ring(self.cell.loop.admission)
 
 
-class _Emptied(Alarm):
-    """A mailbox that was filled has room again."""
+class _RoomReturned(Alarm):
+    """Ends the fault `fill`: the mailbox has room again."""
 
     __slots__ = ("_cell", "_room")
 
@@ -306,11 +321,11 @@ class _Emptied(Alarm):
         self._cell = cell
         self._room = room
 
-    def ring(self, door: Any) -> None:
-        """Give the room back, and let those in who wait for it."""
+    def ring(self, admission: object) -> None:
+        """Release the room, and admit messages that wait for it."""
         self._cell.reserved = max(0, self._cell.reserved - self._room)
         if self._cell.flags & ROOM:
-            door.fill_up(self._cell)
+            self._cell.loop.admission.fill_up(self._cell)
 
 
 def _start(cell: Cell, alarm: Alarm) -> None:
@@ -320,7 +335,7 @@ def _start(cell: Cell, alarm: Alarm) -> None:
         loop.runq.wake()
 
 
-def _dice_of(fault: Fault) -> SplitMix:
+def _prng_of(fault: Fault) -> SplitMix:
     return SplitMix(fault.seed or 0)
 
 
@@ -333,25 +348,25 @@ def _fits(who: str | type, cell: Cell) -> bool:
     return who == "*" or fnmatchcase(ref.name, who) or fnmatchcase(ref.path, who)
 
 
-def _will_be(who: type, record: Any) -> bool:
-    """Whether an actor that has not started yet, or starts again, is one of `who`."""
+def _will_be(who: type, record: object) -> bool:
+    """Whether an actor that is not started yet, or restarting, will be an instance of `who`."""
     factory = record.spec.factory if isinstance(record, ActorRecord) else None
     return isinstance(factory, type) and issubclass(factory, who)
 
 
-def _sender_name(sender: Any) -> str:
+def _sender_name(sender: object) -> str:
     shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
     return OUTSIDE if shown is None else str(shown)
 
 
-def _fits_name(who: str | type, path: str, sender: Any) -> bool:
+def _fits_name(who: str | type, path: str, sender: object) -> bool:
     if isinstance(who, type):
-        shown: Any = sender.shown_sender() if isinstance(sender, Receipt) else sender
+        shown = cast("ActorRef | None", sender.shown_sender() if isinstance(sender, Receipt) else sender)
         return shown is not None and _fits(who, shown._cell)
     return who == "*" or fnmatchcase(path, who) or fnmatchcase(path.rpartition("/")[2], who)
 
 
-async def _slowed(handling: Coroutine[Any, Any, Any], seconds: float) -> Any:
+async def _slowed(handling: Coroutine[object, object, T], seconds: float) -> T:
     try:
         await asyncio.sleep(seconds)
     except BaseException:

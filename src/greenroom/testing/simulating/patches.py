@@ -1,18 +1,18 @@
-"""What a simulation puts in the place of the machine's time and chance, while it runs, on its own thread only.
+"""Replaces time and randomness while a simulation runs, on its own thread only.
 
 **Patched**: `time.time`, `monotonic`, `perf_counter` and their `_ns` twins, `gmtime`, `localtime` and `ctime` follow
 the virtual clock, and `time.sleep` moves it; `random`'s own functions, `random.Random()` without a seed, `os.urandom`,
-and so `uuid.uuid4` and `secrets`, draw from the seed; asyncio runs on `VirtualLoop`.
+and so `uuid.uuid4` and `secrets`, draw from the seed; asyncio runs on `VirtualEventLoop`.
 
-**Refused**: threads, sockets and processes, wherever they are made, waiting for another thread, and real systems: also
-those that live on this thread, which step aside for the while.
+**Refused**: starting threads and processes, making sockets, waiting for another thread, and using real systems. Real
+systems on this thread are suspended meanwhile.
 
-**Beyond reach**: `datetime.now()`, `time.strftime` without a time, `clock_gettime`, `uuid.uuid1`, `os.getrandom`;
-functions that a module took by `from time import sleep` before; locks and `select` that block; C code that asks the
-system itself; and the order of sets, if they are of texts (which is another in each process unless PYTHONHASHSEED is
-set) or of objects that go by their addresses. Files are read and written as ever.
+**Not patched**: `datetime.now()`, `time.strftime` without a time, `clock_gettime`, `uuid.uuid1`, `os.getrandom`;
+functions that a module imported before, as in `from time import sleep`; blocking locks and `select`; C code that calls
+the operating system; and the order of sets of strings (it differs from process to process unless PYTHONHASHSEED is set)
+and of objects that hash by address. Files are read and written as usual.
 
-All threads share the modules that are patched, so one simulation at a time is inside; on another thread, it waits.
+All threads share the patched modules, so only one simulation runs at a time. Another thread waits for its turn.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ import sys
 import threading
 import time
 from _thread import get_ident
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from time import monotonic, sleep  # by name: the module's own are replaced
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from greenroom._core.simulation.director import Director, directing
 from greenroom._core.simulation.prng import SplitMix
@@ -39,10 +39,21 @@ from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.actor.records.systems import systems
 from greenroom.errors import SimulationRefused, WaitsForItself, WrongThread
 
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+    from types import ModuleType
+
+    from greenroom._core.scheduler.loop import Loop
+
+    AllTasks = Callable[[asyncio.AbstractEventLoop | None], set[asyncio.Task[object]]]
+    Wait = Callable[[threading.Condition, float], bool]
+
 __all__ = ["Patches"]
 
+T = TypeVar("T")
+
 EPOCH = 946_684_800.0
-"""What `time.time()` says when a simulation begins: the year 2000 does."""
+"""What `time.time()` returns when a simulation begins: 1 January 2000."""
 
 _NO_THREADS = "threads are not simulated: spawn an actor instead, or await a coroutine"
 _NO_SOCKETS = "sockets are not simulated: put an actor in the peer's place, and send it messages"
@@ -65,17 +76,17 @@ _REFUSED = {
 }
 
 
-# What starts a thread, in one version of Python or another; there is no audit event for that before 3.12.
+# The functions that start a thread, in various Python versions. Before 3.12 there is no audit event for that.
 _START = ("start_new_thread", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread")
 
 
-def _audit(event: str, args: tuple[Any, ...]) -> None:
+def _audit(event: str, args: tuple[object, ...]) -> None:
     if event in _REFUSED and get_ident() in directing:
         raise SimulationRefused(*_REFUSED[event])
 
 
-class _Hook:
-    """An audit hook cannot be taken off again, so there is one for all simulations."""
+class _AuditHook:
+    """The audit hook of all simulations: an audit hook cannot be removed."""
 
     installed = False
 
@@ -87,59 +98,59 @@ class _Hook:
 
 
 _PATIENCE = 600.0
-"""Seconds that a simulation waits for one on another thread."""
-_GLANCE = 0.002
+"""How many seconds a simulation waits for one on another thread."""
+_POLL_INTERVAL = 0.002
 
 
-class _Turn:
-    """Whose turn it is to be simulated. No lock: who is interrupted while he takes one does not know that he has it."""
+class _Exclusive:
+    """Which thread is simulated now. No lock: a thread interrupted in `Lock.acquire` cannot know whether it has it."""
 
     _holder: ClassVar[dict[str, int]] = {}
 
     @classmethod
-    def take(cls, thread: int) -> None:
-        """Wait until no other thread is simulated."""
+    def acquire(cls, thread: int) -> None:
+        """Wait until no other thread is simulated, and take its place."""
         until = monotonic() + _PATIENCE
         while cls._holder.setdefault("thread", thread) != thread:
             if monotonic() > until:
                 raise SimulationRefused("waiting for one on another thread", "run one at a time")
-            sleep(_GLANCE)
+            sleep(_POLL_INTERVAL)
 
     @classmethod
-    def give_back(cls, thread: int) -> None:
-        """Let others have it, if it was this thread's."""
+    def release(cls, thread: int) -> None:
+        """Let other threads in, if this thread was simulated."""
         if cls._holder.get("thread") == thread:
             cls._holder.clear()
 
     @classmethod
-    def begin_anew(cls) -> None:
-        """A forked process has none of the threads that may have been simulated."""
+    def reset_in_child(cls) -> None:
+        """In a forked process: the threads that were simulated do not exist."""
         cls._holder.clear()
         directing.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Turn.begin_anew)
+    os.register_at_fork(after_in_child=_Exclusive.reset_in_child)
 
 
 class Patches:
-    """Makes this thread a simulated one, in a `with` statement, as often as one likes."""
+    """Patches time and randomness for this thread inside a `with` statement. It can be entered again."""
 
     def __init__(self, director: Director, seed: int) -> None:
         self._director = director
-        self._dice = SplitMix(seed).fork()
+        self._prng = SplitMix(seed).fork()
         self._thread = get_ident()
-        self._kept: list[tuple[Any, str, Any]] = []
-        # The state of `random` outside, and inside as it was left.
-        self._chance: Any = None
-        self._inner_chance: Any = None
+        self._originals: list[tuple[object, str, object]] = []
+        # The state of `random` outside the simulation, and inside when it was last left.
+        self._random_state_outside: tuple[object, ...] | None = None
+        self._random_state_inside: tuple[object, ...] | None = None
         self._running: asyncio.AbstractEventLoop | None = None
-        self._aside: list[Any] = []
+        self._loops_aside: list[Loop] = []
         self._collected = False
         self._is_in = False
 
     def require_free(self) -> None:
-        """Raise when this thread is a simulated one already, or another than the simulation began on."""
+        """Raise if this thread is simulated already, or is not the thread that the simulation began on."""
         if get_ident() != self._thread:
             raise WrongThread("a simulation")
         if self._thread in directing:
@@ -147,10 +158,10 @@ class Patches:
 
     def __enter__(self) -> None:
         self.require_free()
-        _Hook.install()
+        _AuditHook.install()
         self._is_in = True
         try:
-            _Turn.take(self._thread)
+            _Exclusive.acquire(self._thread)
             self._begin()
         except BaseException:
             self.__exit__()
@@ -161,47 +172,47 @@ class Patches:
         while self._is_in:
             try:
                 self._put_back()
-            except KeyboardInterrupt as exc:  # it has to be put back all the same
+            except KeyboardInterrupt as exc:  # the patches must be undone all the same
                 interrupt = exc
         if interrupt is not None:
             raise interrupt
 
     def _begin(self) -> None:
-        # A test of pytest-asyncio's may run a simulation: its loop steps aside, and is held up meanwhile.
+        # A pytest-asyncio test may run a simulation: its event loop is blocked meanwhile.
         self._running = asyncio._get_running_loop()
-        self._aside = [system._loop for system in systems() if _is_held_up(system._loop)]
-        for loop in self._aside:
+        self._loops_aside = [system._loop for system in systems() if _is_held_up(system._loop)]
+        for loop in self._loops_aside:
             loop.step_aside()
-        self._chance = random.getstate()
-        # Finalizers run when the collector does, which depends on everything the process did before.
+        self._random_state_outside = random.getstate()
+        # When the garbage collector runs finalizers depends on everything that the process did before.
         self._collected = gc.isenabled()
         gc.disable()
         asyncio._set_running_loop(None)
-        if self._inner_chance is None:
-            random.seed(self._dice.draw())
+        if self._random_state_inside is None:
+            random.seed(self._prng.draw())
         else:
-            random.setstate(self._inner_chance)
+            random.setstate(self._random_state_inside)
         self._replace_all()
         directing[self._thread] = self._director
 
     def _put_back(self) -> None:
-        """Undo what `_begin` did, as far as it came. To be called again if it is interrupted."""
+        """Undo what `_begin` did, even if that was interrupted. Call it again if it is interrupted itself."""
         if directing.pop(self._thread, None) is not None:
-            self._inner_chance = random.getstate()
-        while self._kept:
-            setattr(*self._kept[-1])
-            self._kept.pop()
-        if self._chance is not None:
-            random.setstate(self._chance)
+            self._random_state_inside = random.getstate()
+        while self._originals:
+            setattr(*self._originals[-1])
+            self._originals.pop()
+        if self._random_state_outside is not None:
+            random.setstate(self._random_state_outside)
             asyncio._set_running_loop(self._running)
             if self._collected:
                 gc.enable()
-            self._chance = self._running = None
-        while self._aside:
-            self._aside[-1].adopt()
-            self._aside.pop()
+            self._random_state_outside = self._running = None
+        while self._loops_aside:
+            self._loops_aside[-1].adopt()
+            self._loops_aside.pop()
         self._is_in = False
-        _Turn.give_back(self._thread)
+        _Exclusive.release(self._thread)
 
     def _replace_all(self) -> None:
         clock = self._director.clock
@@ -235,28 +246,28 @@ class Patches:
         if processes is not None:
             self._replace_method(processes.BaseProcess, "start", _refuse_to_start_process)
 
-    def _replace(self, module: Any, name: str, ours: Callable[..., Any]) -> None:
-        """Let `module.name` be ours on this thread, and what it was on every other."""
+    def _replace(self, module: ModuleType, name: str, replacement: Callable[..., object]) -> None:
+        """Patch `module.name` for this thread; every other thread still gets the original."""
         original = getattr(module, name)
-        mine = self._thread
+        own_thread = self._thread
 
-        def patched(*args: Any, **kwargs: Any) -> Any:
-            return ours(*args, **kwargs) if get_ident() == mine else original(*args, **kwargs)
+        def patched(*args: object, **kwargs: object) -> object:
+            return replacement(*args, **kwargs) if get_ident() == own_thread else original(*args, **kwargs)
 
-        self._kept.append((module, name, original))
+        self._originals.append((module, name, original))
         setattr(module, name, patched)
 
-    def _replace_method(self, cls: Any, name: str, ours: Callable[..., Any]) -> None:
-        """The same for a method; ours is given the original first."""
+    def _replace_method(self, cls: type, name: str, replacement: Callable[..., object]) -> None:
+        """Patch a method; `replacement` gets the original as its first argument."""
         original = getattr(cls, name)
-        mine = self._thread
+        own_thread = self._thread
 
-        def patched(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if get_ident() == mine:
-                return ours(original, self, *args, **kwargs)
+        def patched(self: object, *args: object, **kwargs: object) -> object:
+            if get_ident() == own_thread:
+                return replacement(original, self, *args, **kwargs)
             return original(self, *args, **kwargs)
 
-        self._kept.append((cls, name, original))
+        self._originals.append((cls, name, original))
         setattr(cls, name, patched)
 
     def _sleep(self, seconds: float) -> None:
@@ -271,51 +282,52 @@ class Patches:
         self._director.time_moved()
 
     def _draw_bytes(self, count: int) -> bytes:
-        return b"".join(self._dice.draw().to_bytes(8, "little") for _ in range(count // 8 + 1))[:count]
+        return b"".join(self._prng.draw().to_bytes(8, "little") for _ in range(count // 8 + 1))[:count]
 
-    def _seed(self, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:
-        original(generator, self._dice.draw() if a is None else a, version)
+    def _seed(
+        self, original: Callable[..., object], generator: random.Random, a: object = None, version: int = 2
+    ) -> None:
+        original(generator, self._prng.draw() if a is None else a, version)
 
 
-def _is_held_up(loop: Any) -> bool:
-    """Whether a loop is a real one, and has to wait for this thread. One in a tick has called us, and is spared."""
+def _is_held_up(loop: Loop) -> bool:
+    """Whether a real loop of this thread is blocked by the simulation. A loop in a tick has called us, and is not."""
     return loop.director is None and loop.runq.thread == get_ident() and not loop.closed and not loop.ticking
 
 
-def _of_now(original: Callable[[float], Any], clock: VirtualClock, seconds: float | None = None) -> Any:
+def _of_now(original: Callable[[float], T], clock: VirtualClock, seconds: float | None = None) -> T:
     return original(EPOCH + clock.time if seconds is None else seconds)
 
 
-def _in_order(original: Any, loop: Any = None) -> set[asyncio.Task[Any]]:
-    """A set whose order depends on the tasks in it alone: that of theirs depends on what was there before."""
+def _in_order(original: AllTasks, loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Task[object]]:
+    """The tasks in a set whose order is the same in each run. The order of a set depends on its history."""
     return set(dict.fromkeys(sorted(original(loop), key=hash)))
 
 
-def _as_listed(original: Any, fs: Iterable[Any], **options: Any) -> Any:
-    """Tasks are made in the order in which they are listed: theirs is that of a set of coroutines."""
+def _as_listed(original: Callable[..., object], fs: Iterable[Awaitable[object]], **options: object) -> object:
+    """Make tasks in the order of `fs`; asyncio makes them in the order of a set of coroutines."""
     if asyncio.isfuture(fs) or asyncio.iscoroutine(fs):
         return original(fs, **options)
     return original([asyncio.ensure_future(one) for one in dict.fromkeys(fs)], **options)
 
 
-def _refuse_signal(name: str, *args: Any) -> None:
+def _refuse_signal(name: str, *args: object) -> None:
     raise SimulationRefused(f"signal.{name}()", "signals are not simulated: call what the signal would call")
 
 
-def _refuse_to_start(original: Any, thread: threading.Thread) -> None:
+def _refuse_to_start(original: object, thread: threading.Thread) -> None:
     raise SimulationRefused(f"the thread {thread.name!r} is started", _NO_THREADS)
 
 
-def _refuse_to_begin(*args: Any, **kwargs: Any) -> None:
+def _refuse_to_begin(*args: object, **kwargs: object) -> None:
     raise SimulationRefused("a thread is started", _NO_THREADS)
 
 
-def _refuse_to_start_process(original: Any, process: Any) -> None:
+def _refuse_to_start_process(original: object, process: BaseProcess) -> None:
     raise SimulationRefused(f"the process {process.name!r} is started", _NO_CHILDREN)
 
 
-def _refuse_to_wait(original: Any, condition: threading.Condition, timeout: float | None = None) -> bool:
-    if timeout is not None and timeout <= 0:  # only a look
-        looked: bool = original(condition, timeout)
-        return looked
+def _refuse_to_wait(original: Wait, condition: threading.Condition, timeout: float | None = None) -> bool:
+    if timeout is not None and timeout <= 0:  # it does not wait
+        return original(condition, timeout)
     raise SimulationRefused("waiting for another thread", "there is none: await a future, or an actor's answer")

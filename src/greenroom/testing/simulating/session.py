@@ -1,4 +1,4 @@
-"""`Session`: a simulation that goes on bit by bit, for tests that look in between."""
+"""`Session`: a simulation that a test drives step by step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from greenroom.errors import InvalidDelay, SimulationRefused, SimulationStuck
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.checks.ledgers import assert_ledger_balanced
-from greenroom.testing.simulating.stage import Stage
+from greenroom.testing.simulating.runner import SimulationRunner
 from greenroom.testing.tracing.trace import Trace
 
 __all__ = ["Session", "require_span"]
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Session:
-    """A running system in a simulation. Nothing happens in it but inside `run`, `settle`, `advance` and `close`.
+    """A running system in a simulation. Actors run only inside `run`, `settle`, `advance` and `close`.
 
     >>> from greenroom import Actor
     >>> from greenroom.testing import Simulation
@@ -41,9 +41,9 @@ class Session:
     3
     """
 
-    def __init__(self, stage: Stage, config: SystemConfig | None = None) -> None:
-        self._stage = stage
-        self.system: ActorSystem = stage.run(lambda: _begin(config))
+    def __init__(self, runner: SimulationRunner, config: SystemConfig | None = None) -> None:
+        self._runner = runner
+        self.system: ActorSystem = runner.run(lambda: _begin(config))
 
     def __enter__(self) -> Self:
         return self
@@ -53,43 +53,43 @@ class Session:
     ) -> None:
         if exc is None:
             try:
-                # As by leaving the system's own `async with`: if a failure has ended it, that is raised.
+                # As at the end of the system's own `async with`: raise the failure that ended it, if one did.
                 self.run(lambda: self.system.__aexit__(None, None, None))
             finally:
                 self.close()
         else:
-            # What went wrong before is what should be seen.
-            director = self._stage.director
+            # Do not hide the first error.
+            director = self._runner.director
             director.fatal, director.unheeded = (), []
             with suppress(SimulationStuck, SimulationRefused):
                 self.close()
 
     @property
     def now(self) -> float:
-        """Virtual seconds since it began."""
-        return self._stage.director.clock.time
+        """Virtual seconds since the beginning."""
+        return self._runner.director.clock.time
 
     @property
     def trace(self) -> Trace:
-        """What has happened so far."""
-        return Trace(self._stage.director)
+        """The trace so far."""
+        return Trace(self._runner.director)
 
     def run(self, action: Callable[[], Awaitable[T]]) -> T:
-        """Call `action()` in the simulation, and wait for what it returns to end: its result."""
+        """Call `action()` in the simulation, await what it returns, and return the result."""
 
         async def main() -> T:
             return await action()
 
-        return self._stage.run(main)
+        return self._runner.run(main)
 
     def settle(self) -> None:
-        """Go on until nothing is queued or in hand."""
+        """Run until no message is queued or being handled."""
         self.run(self.system.settle)
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass, and everything happen that they bring.
+        """Let `seconds` pass, with everything that is due meanwhile.
 
-        What is due within a nanosecond of their end is due: ten times a tenth of a second is a second.
+        A deadline within a nanosecond of the end counts as due: ten times 0.1 s is 1 s.
         """
         require_span(seconds)
         self.run(lambda: self.pass_time(seconds))
@@ -102,37 +102,37 @@ class Session:
         while True:
             await self._reach(moment)
             await self.come_to_rest()
-            moment = self._stage.next_moment
+            moment = self._runner.next_moment
             if not self.now < moment <= latest:
                 return
 
     async def come_to_rest(self) -> None:
-        """Return when nobody can go on, asyncio's own callbacks included, without time passing."""
-        poller, director = self.system._poller, self._stage.director
+        """Run until nothing can go on, including asyncio's callbacks, unless time passes."""
+        poller, director = self.system._poller, self._runner.director
         calm = 0
-        # Twice: what asyncio has to do at this very moment, it shows only in its next turn.
+        # Twice: asyncio shows timers that are due now only in its next iteration.
         while calm < 2:
             await poller.idle()
             await asyncio.sleep(0)
             calm = calm + 1 if poller.is_idle() and not director.outside else 0
 
     async def _reach(self, moment: float) -> None:
-        """Wait until it is that time, exactly: `sleep` would add and subtract."""
+        """Wait until exactly that time: `sleep` would round."""
         loop = asyncio.get_running_loop()
         reached: asyncio.Future[None] = loop.create_future()
         loop.call_at(moment, reached.set_result, None)
         await reached
 
     def close(self) -> None:
-        """Shut the system down; every message must be accounted for then."""
-        with self._stage:
+        """Shut the system down, and check that every message is accounted for."""
+        with self._runner:
             if self.system.phase != "stopped":
                 self.run(self.system.shutdown)
         assert_ledger_balanced(self.system)
 
 
 def require_span(seconds: float) -> None:
-    """Raise unless so much time can pass."""
+    """Raise unless `seconds` is a valid time span."""
     require_number("seconds", seconds)
     if not 0.0 <= seconds <= LONGEST_DELAY:
         raise InvalidDelay("seconds", seconds)

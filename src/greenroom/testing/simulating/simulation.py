@@ -1,8 +1,8 @@
-"""`Simulation`: a program on a virtual clock and a seeded scheduler, the same from the same seed every time.
+"""`Simulation`: runs a program on a virtual clock and a seeded scheduler. The same seed gives the same run.
 
-What a real run leaves to the machine is decided by a schedule, and drawn from the seed: which actor runs next, how many
-messages it handles before another does, and when code outside the actors has its turn between them. Time stands still
-while anybody has something to do, and then jumps to the next deadline: hours pass in seconds.
+A schedule decides what a real run leaves to the machine: which actor runs next, how many messages it handles, and when
+code outside the actors runs. It draws these choices from the seed. The clock stands still while anything can run, and
+then jumps to the next deadline: hours pass in seconds.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulating.injection import Injector
+from greenroom.testing.simulating.runner import Main, SimulationRunner
 from greenroom.testing.simulating.session import Session
-from greenroom.testing.simulating.stage import Stage
 from greenroom.testing.tracing.trace import Trace
 
 __all__ = ["Script", "Simulation"]
@@ -29,18 +29,18 @@ __all__ = ["Script", "Simulation"]
 T = TypeVar("T")
 Program = Callable[[ActorSystem], Coroutine[Any, Any, T]]
 Script = Mapping[int, tuple[int, int, int]]
-"""A schedule as what it does otherwise than first come first served: at a step, who, for how long, and a pause."""
+"""A schedule, as its deviations from first come, first served: {step: (position, messages, pause)}."""
 
 Fatal = type[BaseException] | tuple[type[BaseException], ...]
-"""One kind of exception or several, as `isinstance` takes them."""
+"""One exception type or a tuple of them, as for `isinstance`."""
 
 SCHEDULES = ("random", "pct", "fifo")
 _DEPTH = 3
-"""How many things must happen in one order for the bugs that `pct` looks for."""
+"""The bug depth for `pct`: how many events must happen in a certain order."""
 
 
 class Simulation:
-    """Runs a program of actors so that it can be run again, exactly.
+    """Runs a program of actors so that the run can be repeated exactly.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem
@@ -59,13 +59,13 @@ class Simulation:
     >>> simulation.trace.digest == first
     True
 
-    `schedule` is `"random"` (any runnable actor, for any number of messages), `"pct"` (priorities that change at a few
-    moments: finds rare orders sooner), `"fifo"` (what the real loop does), or a `Script`. `faults` are those of
-    `greenroom.testing.faults`. `config` is the system's; its clock and seed are the simulation's, unless it has its
-    own. `keep` is how many events the trace has: the last ones, if there are more.
-
-    What an actor raises is for its supervision to deal with, but for exceptions that are `fatal`, and an `assert` that
-    does not hold is: they are raised here in the end, unless somebody was told: who asked, or awaited the start.
+    - `schedule`: `"random"` (any runnable actor, for any number of messages), `"pct"` (priorities that change a few
+      times; finds rare orders sooner), `"fifo"` (as the real loop), or a `Script`.
+    - `faults`: made by `greenroom.testing.faults`.
+    - `config`: the system's config. A clock and seed that it does not set are the simulation's.
+    - `keep`: how many events the trace keeps, the last ones.
+    - `fatal`: exceptions of these types fail the simulation. Supervision handles them as usual, but they are raised
+      here at the end, unless somebody who asked, or awaited the start, got them. A failed `assert` is, by default.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Simulation:
         self.keep = keep
         self.max_steps = max_steps
         self.fatal = require_fatal(fatal)
-        # What the last run did.
+        # Of the last run.
         self.system: ActorSystem | None = None
         self._director: Director | None = None
         self._trace: Trace | None = None
@@ -108,36 +108,36 @@ class Simulation:
         return f"Simulation({', '.join(parts)})"
 
     def run(self, program: Program[T]) -> T:
-        """Run `program(system)` to its end and shut the system down; what it returns, or raise what it raised."""
+        """Run `program(system)`, shut the system down, and return the program's result or raise what it raised."""
         __tracebackhide__ = True
         require_program(program)
 
         async def main() -> T:
-            # Made in here, where a system finds its director.
+            # Made inside the simulation, where a system finds its director.
             self.system = system = ActorSystem("simulation", config=self.config)
             async with system:
                 return await _called(program, system)
 
         return self.run_main(main)
 
-    def run_main(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run `main()`, as `asyncio.run` would: a program that makes its own systems, each of which is simulated."""
+    def run_main(self, main: Main[T]) -> T:
+        """Run `main()` as `asyncio.run` does. Every system that it makes is simulated."""
         __tracebackhide__ = True
-        with Stage(self._direct(), self.seed) as stage:
-            return stage.run(main)
+        with SimulationRunner(self._direct(), self.seed) as runner:
+            return runner.run(main)
 
     def open(self) -> Session:
-        """Begin a run that goes on bit by bit, as somebody outside says."""
-        return Session(Stage(self._direct(), self.seed), self.config)
+        """Begin a run that the caller drives step by step."""
+        return Session(SimulationRunner(self._direct(), self.seed), self.config)
 
     def _direct(self) -> Director:
-        """A new director, before whom nothing has happened yet."""
-        dice = SplitMix(self.seed)
-        schedule = _schedule_of(self.schedule, dice.draw())
-        director = Director(schedule, VirtualClock(), dice.draw(), self.keep, self.max_steps)
+        """Make the director of a new run."""
+        prng = SplitMix(self.seed)
+        schedule = _schedule_of(self.schedule, prng.draw())
+        director = Director(schedule, VirtualClock(), prng.draw(), self.keep, self.max_steps)
         director.fatal = self.fatal
         if self.faults:
-            director.faults = Injector(self.faults, dice.fork(), director)
+            director.faults = Injector(self.faults, prng.fork(), director)
         if self._records_choices:
             director.choices = {}
         self._director = director
@@ -145,40 +145,40 @@ class Simulation:
         return director
 
     def write_choices(self) -> None:
-        """Have the next run's schedule written down, in `choices`."""
+        """Record the schedule of the next run, in `choices`."""
         self._records_choices = True
 
     @property
     def choices(self) -> dict[int, tuple[int, int, int]]:
-        """What the last run's schedule did otherwise than first come first served, as a `Script`."""
+        """The deviations of the last run from first come, first served, as a `Script`."""
         director = self._director
         return {} if director is None or director.choices is None else dict(director.choices)
 
     @property
     def drawn_faults(self) -> tuple[Fault, ...]:
-        """The faults of the last run, each with the seed that it drew from."""
+        """The faults of the last run, each with its own seed."""
         director = self._director
         return director.faults.faults if director is not None and isinstance(director.faults, Injector) else ()
 
     @property
     def actors_chosen(self) -> dict[int, str]:
-        """Whom the last run's schedule visited, at the steps of `choices`."""
+        """The actor that ran at each step of `choices`, by name."""
         director = self._director
         return {} if director is None else {step: cell.name() for step, cell in director.visited.items()}
 
     @property
     def interrupt(self) -> KeyboardInterrupt | None:
-        """The Ctrl-C that hit an actor in the last run, if one did."""
+        """The Ctrl-C that interrupted an actor in the last run, if any."""
         return None if self._director is None else self._director.interrupt
 
     @property
     def has_run(self) -> bool:
-        """Whether there is a trace."""
+        """Whether there has been a run, and so a trace."""
         return self._director is not None
 
     @property
     def trace(self) -> Trace:
-        """What happened in the last run."""
+        """The trace of the last run."""
         if self._trace is None:
             if self._director is None:
                 raise BadArgument("the simulation has not run yet: its trace is there after `run`")
@@ -205,10 +205,10 @@ def _require_schedule(schedule: object) -> None:
 
 
 class NotAProgram(BadArgument):
-    """What was to be simulated is no `async def program(system)`."""
+    """What was given is no `async def program(system)`."""
 
 
-def require_program(program: Any) -> None:
+def require_program(program: object) -> None:
     """Raise unless `program(system)` can be called."""
     if not callable(program):
         raise NotAProgram(f"a simulation runs an `async def program(system)`, not {program!r}")
@@ -219,7 +219,7 @@ def require_program(program: Any) -> None:
             f"a simulation runs an `async def program(system)`; {program!r} does not fit: {exc}"
         ) from None
     except ValueError:
-        pass  # it does not tell what it takes
+        pass  # it has no signature to check
 
 
 def require_faults(declared: object) -> tuple[Fault, ...]:
@@ -230,7 +230,7 @@ def require_faults(declared: object) -> tuple[Fault, ...]:
     raise ConfigError("faults", declared, "must be a list of faults, such as `faults.crash(...)`")
 
 
-def require_fatal(declared: Any) -> tuple[type[BaseException], ...]:
+def require_fatal(declared: object) -> tuple[type[BaseException], ...]:
     kinds: tuple[Any, ...] = declared if isinstance(declared, tuple) else (declared,)
     if all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
         return kinds
@@ -238,7 +238,7 @@ def require_fatal(declared: Any) -> tuple[type[BaseException], ...]:
 
 
 def shown_fatal(kinds: tuple[type[BaseException], ...]) -> str:
-    """As an argument."""
+    """The `fatal` argument as source text."""
     names = [kind.__qualname__ for kind in kinds]
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
@@ -249,8 +249,7 @@ def _require_number(name: str, value: object, least: int) -> None:
 
 
 async def _called(program: Program[T], system: ActorSystem) -> T:
-    made: Any = program(system)
+    made = program(system)
     if not hasattr(made, "__await__"):
         raise NotAProgram(f"{program!r} must be `async def`, and returned {made!r}")
-    result: T = await made
-    return result
+    return await made

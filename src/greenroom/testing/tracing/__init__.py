@@ -1,1 +1,1 @@
-"""What happened in a simulation, to read and to look at."""
+"""Traces of simulations: events, and sequence diagrams in Mermaid and SVG."""

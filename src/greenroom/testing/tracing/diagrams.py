@@ -1,9 +1,8 @@
-"""A trace as a sequence diagram in Mermaid's language, and what its pictures need to know as well.
+"""A trace as a Mermaid sequence diagram, and what it shares with the SVG diagram.
 
-Mermaid draws each arrow level, so one arrow cannot show both when a message was sent and when it was handled. Here it
-is drawn where the message is **handled**, because that order is what an actor's state depends on, and has the number
-of its **sending**: numbers that do not go up are messages that changed places, and one that another sent later has
-overtaken on its way to the same actor says so.
+Mermaid's arrows are horizontal, so one arrow cannot show both when a message was sent and when it was handled. We draw
+it where the message is **handled**, because an actor's state depends on that order, and number it by its **sending**.
+So numbers that go down show reordered messages. A message that was overtaken by a later one says so.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["mermaid"]
 SENT = frozenset({"told", "asked", "ticked"})
 LOST = frozenset({"dead_letter", "dropped", "full"})
 BETWEEN_TWO = SENT | {"taken", "answered", "refused"}
-"""Events whose `other` is somebody; of the rest nobody is known to have caused them."""
+"""Events that have an `other` side."""
 
 _OWN = frozenset({"taken", "answered", "failed", "started", "stopped", "restarted", "escalated"})
 _OF_HANDLING = frozenset({"answered", "refused", "failed", "injected"})
@@ -45,11 +44,11 @@ _LONGEST_NOTE = 60
 _MOST_OVERTAKERS = 3
 
 
-class Passage:
-    """The way of one message: positions, among the events, of its sending and of its end, and who was faster.
+class MessagePath:
+    """One message on its way: the positions of the events that send and end it, and the messages that overtook it.
 
-    `ended` is where it is handled or lost, None if neither happens. `number` counts messages as they were sent, from 1.
-    `overtaken_by` are the numbers of those sent later to the same actor that it handles earlier.
+    `ended` is where it is handled or lost; None if neither happens. `number` counts messages as they are sent, from 1.
+    `overtaken_by` has the numbers of messages that were sent later to the same actor and handled earlier.
     """
 
     __slots__ = ("ended", "number", "overtaken_by", "sent")
@@ -61,17 +60,17 @@ class Passage:
         self.overtaken_by: list[int] = []
 
 
-def passages(events: Sequence[Event]) -> list[Passage]:
-    """The way of each message that is sent in `events`, in the order of their sending."""
-    found: list[Passage] = []
-    under_way: dict[str, list[Passage]] = {}
+def message_paths(events: Sequence[Event]) -> list[MessagePath]:
+    """The messages that are sent in `events`, in that order."""
+    found: list[MessagePath] = []
+    under_way: dict[str, list[MessagePath]] = {}
     handled: dict[str, list[int]] = {}
     for position, event in enumerate(events):
         to_actor = under_way.setdefault(event.actor, [])
         if event.kind in SENT:
-            passage = Passage(len(found) + 1, position)
-            found.append(passage)
-            to_actor.append(passage)
+            path = MessagePath(len(found) + 1, position)
+            found.append(path)
+            to_actor.append(path)
         elif event.kind == "taken" or event.kind in LOST:
             ended = _which_ends(events, to_actor, event)
             if ended is not None:
@@ -84,17 +83,17 @@ def passages(events: Sequence[Event]) -> list[Passage]:
     return found
 
 
-def _which_ends(events: Sequence[Event], to_actor: list[Passage], event: Event) -> Passage | None:
-    # Who finds no room is the last that came; all others go in the order in which they were sent.
-    for passage in reversed(to_actor) if event.kind == "full" else to_actor:
-        sending = events[passage.sent]
+def _which_ends(events: Sequence[Event], to_actor: list[MessagePath], event: Event) -> MessagePath | None:
+    # The message that finds no room is the last one sent; all others end in the order of sending.
+    for path in reversed(to_actor) if event.kind == "full" else to_actor:
+        sending = events[path.sent]
         if sending.what is event.what and (event.kind in LOST or sending.other == event.other):
-            return passage
+            return path
     return None
 
 
 def participants(events: Sequence[Event]) -> list[str]:
-    """Who takes part: what is outside, if it does, and then the actors in the order in which they appear."""
+    """The participants: first the outside, if it takes part, then the actors in order of appearance."""
     found: dict[str, None] = {}
     for event in events:
         if event.kind in BETWEEN_TWO:
@@ -103,8 +102,8 @@ def participants(events: Sequence[Event]) -> list[str]:
     return sorted(found, key=lambda name: name != OUTSIDE)
 
 
-def lives(events: Sequence[Event], name: str) -> list[tuple[int | None, int | None]]:
-    """From which to which event somebody is there; None where it was before the first, or is after the last."""
+def lifelines(events: Sequence[Event], name: str) -> list[tuple[int | None, int | None]]:
+    """The lifelines of one participant: from which to which event. None means before the first, or after the last."""
     if name == OUTSIDE:
         return [(None, None)]
     own = [position for position, event in enumerate(events) if _shows_life(event, name)]
@@ -117,20 +116,20 @@ def lives(events: Sequence[Event], name: str) -> list[tuple[int | None, int | No
         if kind == "stopped" and living:
             found.append((since, position))
             living = False
-        elif not living and (kind == "started" or not found):  # hooks may do something before it has started
+        elif not living and (kind == "started" or not found):  # hooks may act before the actor has started
             living, since = True, position
     return [*found, (since, None)] if living else found
 
 
 def _shows_life(event: Event, name: str) -> bool:
-    """Whether the actor must live for this to happen."""
+    """Whether the event shows that the actor is alive."""
     if event.kind in ("told", "asked"):
         return event.other == name
     return event.actor == name and event.kind in _OWN
 
 
 def end_of_handling(events: Sequence[Event], taken: int) -> int:
-    """The last event that belongs to a message's handling, as far as that is one visit; `taken` if none does."""
+    """The last event of the handling of a message within one visit; `taken` if there is none."""
     handler = events[taken].actor
     last = taken
     for position in range(taken + 1, len(events)):
@@ -138,7 +137,7 @@ def end_of_handling(events: Sequence[Event], taken: int) -> int:
         if event.step != events[taken].step or (event.kind == "taken" and event.actor == handler):
             break
         sends = event.kind in ("told", "asked") and event.other == handler
-        # Time can pass in a visit (`faults.slow`); but a question that times out may follow one, in the same step.
+        # Time can pass in a visit (`faults.slow`), but a later event in the same step may be an ask that times out.
         timely = event.time == events[taken].time or event.kind == "answered"
         if sends or (event.actor == handler and event.kind in _OF_HANDLING and timely):
             last = position
@@ -146,7 +145,7 @@ def end_of_handling(events: Sequence[Event], taken: int) -> int:
 
 
 def in_words(event: Event) -> str:
-    """What the event is about: the message, the exception, the reason, the fault."""
+    """The message, exception, reason or fault of an event, as text."""
     what = event.what
     if isinstance(what, ExitReason):
         return what.kind.value if what.cause is None else f"{what.kind.value}, {shown(what.cause)}"
@@ -154,37 +153,37 @@ def in_words(event: Event) -> str:
 
 
 def note_on(event: Event) -> str:
-    """What happened to the actor, to stand beside it."""
+    """The note for an event, beside its actor."""
     return _NOTES.get(event.kind, event.kind + ": {}").format(in_words(event))
 
 
 def shortened(text: str, longest: int) -> str:
-    """The beginning of `text`, if it is too long."""
+    """`text`, cut at the end if it is too long."""
     return text if len(text) <= longest else text[: max(longest - 1, 0)] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def shortened_name(name: str, longest: int) -> str:
-    """The end of a path, which tells actors apart, if it is too long."""
+    """A path, cut at the beginning if it is too long: its end tells actors apart."""
     return name if len(name) <= longest else "\N{HORIZONTAL ELLIPSIS}" + name[len(name) - longest + 1 :]
 
 
 def in_seconds(time: float) -> str:
-    """A moment of the virtual clock."""
+    """A time of the virtual clock, as text."""
     return f"{time:.6g} s"
 
 
 def mermaid(events: Sequence[Event]) -> str:
-    """The events as a `sequenceDiagram`: a message is an arrow where it is handled, numbered as it was sent."""
-    return _Chart(events).text()
+    """The events as a `sequenceDiagram`: messages are drawn where they are handled, and numbered as they were sent."""
+    return _MermaidDiagram(events).text()
 
 
-class _Chart:
-    """The lines of one diagram, written from top to bottom."""
+class _MermaidDiagram:
+    """Writes one diagram, line by line."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
-        self._passages = passages(events)
-        self._ends = {passage.ended: passage for passage in self._passages if passage.ended is not None}
+        self._paths = message_paths(events)
+        self._ends = {path.ended: path for path in self._paths if path.ended is not None}
         self._ids = {name: f"p{position}" for position, name in enumerate(participants(events))}
         self._lines: list[str] = []
         self._now = 0.0
@@ -193,41 +192,41 @@ class _Chart:
         """The whole diagram."""
         for position, event in enumerate(self._events):
             self._write(event, self._ends.get(position))
-        for passage in self._passages:
-            if passage.ended is None:
-                self._write_lost(self._events[-1], passage, "{} is never handled")
+        for path in self._paths:
+            if path.ended is None:
+                self._write_lost(self._events[-1], path, "{} is never handled")
         if self._lines:
             self._lines.insert(0, f"title {_TITLE}")
         cast = [f"participant {self._ids[name]} as {_alias(name, self._ids[name])}" for name in self._ids]
         return "\n    ".join(["sequenceDiagram", *cast, *self._lines]) + "\n"
 
-    def _write(self, event: Event, passage: Passage | None) -> None:
+    def _write(self, event: Event, path: MessagePath | None) -> None:
         if event.kind in SENT:
             return  # it is drawn where it ends
         if event.kind == "taken":
-            self._write_taken(event, passage)
+            self._write_taken(event, path)
         elif event.kind in _ARROWS:
             self._arrow(event, event.kind, event.actor, event.other, _message(event))
-        elif event.kind in LOST and passage is not None:
-            self._write_lost(event, passage, _LOST_NOTES[event.kind])
-        elif event.kind != "started" or self._lines:  # who starts before anything is handled is simply there
+        elif event.kind in LOST and path is not None:
+            self._write_lost(event, path, _LOST_NOTES[event.kind])
+        elif event.kind != "started" or self._lines:  # starts before the first line are left out
             self._note(event, event.actor, note_on(event))
 
-    def _write_taken(self, event: Event, passage: Passage | None) -> None:
-        if passage is None:  # it was sent before the first event, or is handled again
+    def _write_taken(self, event: Event, path: MessagePath | None) -> None:
+        if path is None:  # it was sent before the first event, or is handled again
             self._arrow(event, "told", event.other, event.actor, f"{_message(event)}, sent earlier")
         else:
-            kind = self._events[passage.sent].kind
-            self._arrow(event, kind, event.other, event.actor, self._sent(passage) + _overtaken(passage))
+            kind = self._events[path.sent].kind
+            self._arrow(event, kind, event.other, event.actor, self._sent(path) + _overtaken(path))
 
-    def _write_lost(self, event: Event, passage: Passage, why: str) -> None:
-        sending = self._events[passage.sent]
-        self._arrow(event, "lost", sending.other, sending.actor, self._sent(passage))
-        self._note(event, sending.actor, why.format(passage.number))
+    def _write_lost(self, event: Event, path: MessagePath, why: str) -> None:
+        sending = self._events[path.sent]
+        self._arrow(event, "lost", sending.other, sending.actor, self._sent(path))
+        self._note(event, sending.actor, why.format(path.number))
 
-    def _sent(self, passage: Passage) -> str:
-        sending = self._events[passage.sent]
-        return f"{passage.number} {'asks ' if sending.kind == 'asked' else ''}{_message(sending)}"
+    def _sent(self, path: MessagePath) -> str:
+        sending = self._events[path.sent]
+        return f"{path.number} {'asks ' if sending.kind == 'asked' else ''}{_message(sending)}"
 
     def _arrow(self, event: Event, kind: str, sender: str, receiver: str, words: str) -> None:
         who = f"{self._ids[sender]}{_ARROWS[kind]}{self._ids[receiver]}"
@@ -238,7 +237,7 @@ class _Chart:
         self._lines.append(f"Note over {self._ids[name]}: {text}{self._when(event)}")
 
     def _when(self, event: Event) -> str:
-        """The time, where the clock has moved."""
+        """The time, if the clock has moved."""
         if event.time == self._now:
             return ""
         self._now = event.time
@@ -249,9 +248,9 @@ def _message(event: Event) -> str:
     return shortened(printable(in_words(event)), _LONGEST_MESSAGE)
 
 
-def _overtaken(passage: Passage) -> str:
-    faster = [str(number) for number in passage.overtaken_by[:_MOST_OVERTAKERS]]
-    if len(passage.overtaken_by) > _MOST_OVERTAKERS:
+def _overtaken(path: MessagePath) -> str:
+    faster = [str(number) for number in path.overtaken_by[:_MOST_OVERTAKERS]]
+    if len(path.overtaken_by) > _MOST_OVERTAKERS:
         faster.append("\N{HORIZONTAL ELLIPSIS}")
     return f", overtaken by {', '.join(faster)}" if faster else ""
 
@@ -261,13 +260,13 @@ def _alias(name: str, without: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """`text` as Mermaid takes it: what its language or HTML would read otherwise is given by number."""
+    """`text` escaped for Mermaid: special characters of its language and of HTML become character codes."""
     escaped = "".join(f"#{ord(char)};" if char in _SPECIAL else char for char in text)
-    # Mermaid takes the last `;` off anything that looks like a style with a colour.
+    # Mermaid removes the last `;` from anything that looks like a style with a colour.
     for word in ("style", "classDef"):
         escaped = escaped.replace(word, f"#{ord(word[0])};{word[1:]}")
     return escaped
 
 
 _SPECIAL = frozenset('#;%<>&"`\\$\N{LATIN SMALL LIGATURE FL}\N{PILCROW SIGN}')
-"""Beside what its lexer and HTML use: `%%{...}%%` is a setting, `$$...$$` a formula, and the last two are its own."""
+"""Characters of its lexer and of HTML, of `%%{...}%%` (a setting), of `$$...$$` (a formula), and two internal ones."""

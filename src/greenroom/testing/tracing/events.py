@@ -1,4 +1,4 @@
-"""The events of a trace, and their words."""
+"""The events of a trace, and their texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from greenroom.frozen import Frozen
 __all__ = ["KINDS", "OUTSIDE", "Event", "printable", "shown"]
 
 OUTSIDE = "(outside)"
-"""Who sends what no actor sends: the program itself, and its tasks."""
+"""The sender of messages that no actor sends: the program itself and its tasks."""
 _LONGEST = 80
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
@@ -26,9 +26,9 @@ class Event(Frozen):
 
     `kind` says what: `told`, `asked`, `ticked` (a timer sent), `taken` (the message is handled), `answered`,
     `refused` (a question without a reply), `failed`, `started`, `stopped`, `restarted`, `escalated`, `full`,
-    `dropped`, `dead_letter`, or `injected` (a fault). `actor` is whom it happened to, by path, and `other` who caused
-    it: the sender of a message, the asker that gets an answer. Both are empty where there is nobody. `what` is the
-    message, reply, exception or reason.
+    `dropped`, `dead_letter`, or `injected` (a fault). `actor` is the path of the actor that it happened to. `other` is
+    the other side: the sender of a message, or the asker that gets an answer. Both are empty if there is none. `what`
+    is the message, reply, exception or reason.
     """
 
     __slots__ = ("step", "time", "kind", "actor", "what", "other")  # noqa: RUF023 - in the order of the arguments
@@ -40,7 +40,7 @@ class Event(Frozen):
     what: Any
     other: str
 
-    def __init__(self, step: int, time: float, kind: str, actor: str, what: Any, other: str) -> None:
+    def __init__(self, step: int, time: float, kind: str, actor: str, what: object, other: str) -> None:
         self._set(step, time, kind, actor, what, other)
 
     def __str__(self) -> str:
@@ -67,12 +67,12 @@ _SENTENCES = {
 
 
 def printable(text: str) -> str:
-    """`text` on one line, without characters that cannot be seen."""
+    """`text` on one line, with unprintable characters escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def shown(what: object) -> str:
-    """`what` in words that are the same in every run, and not too many."""
+    """A short text for `what` that is the same in every run: without addresses."""
     if isinstance(what, ExitReason):
         return str(what)
     try:

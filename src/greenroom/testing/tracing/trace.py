@@ -1,10 +1,11 @@
-"""What happened in a simulation: who sent what to whom, when, and what became of it."""
+"""`Trace`: the events of a simulation, such as messages sent and handled, failures and restarts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from greenroom._core.mailbox.cell import Cell
 from greenroom._core.simulation.director import Director
 from greenroom._core.simulation.events import ENTRIES
 from greenroom._core.simulation.schedules import Schedule
@@ -17,11 +18,11 @@ _WITH_OTHER = ("told", "asked", "ticked", "taken", "answered", "refused", "dead_
 
 
 class Trace:
-    """The events of one simulation, in order, and a digest that is the same for runs that went the same way.
+    """The events of one simulation, in order, and a digest: runs that went the same way have the same digest.
 
-    Of a long simulation the earlier events are forgotten; `digest` and `steps` are of all. The digest covers who did
-    what to whom at which step and time, and of messages the numbers, texts and tuples of them; of others, their types.
-    Messages are kept as they are: one that is changed later is shown as it is then.
+    A long simulation keeps only its last events; `digest` and `steps` cover all of them. The digest covers the actors,
+    steps and times of events. Of messages it covers the values of numbers, strings and tuples, and only the types of
+    others. Messages are not copied: one that is changed later is shown changed.
     """
 
     def __init__(self, director: Director) -> None:
@@ -33,7 +34,7 @@ class Trace:
 
     @classmethod
     def empty(cls) -> Trace:
-        """The trace of a run that left none."""
+        """An empty trace, for a run that has none."""
         return cls(Director(Schedule(), VirtualClock(), 0, 0, 1))
 
     def __len__(self) -> int:
@@ -50,7 +51,7 @@ class Trace:
 
     @property
     def events(self) -> list[Event]:
-        """The events that are kept."""
+        """The kept events."""
         if self._events is None:
             log = self._log
             names: dict[int, str] = {}
@@ -59,21 +60,21 @@ class Trace:
         return self._events
 
     def tail(self, many: int) -> str:
-        """The last events as text, with a word on how many there were before."""
+        """The last events as text, with the number of events before them."""
         last = self._last(many)
         before = len(self.events) - len(last)
         lines = [f"   ... {before} events before"] if before else []
         return "\n".join([*lines, *map(str, last)])
 
     def mermaid(self, last: int = 200) -> str:
-        """A sequence diagram of the last events, in Mermaid's language."""
+        """The last events as a Mermaid sequence diagram."""
         from greenroom.testing.tracing.diagrams import mermaid
 
         return mermaid(self._last(last))
 
     def svg(self, last: int = 200) -> str:
-        """A sequence diagram of the last events, as a picture: arrows begin when sent and end when handled."""
-        from greenroom.testing.tracing.pictures import svg
+        """The last events as an SVG sequence diagram. Arrows lead from the sending of a message to its handling."""
+        from greenroom.testing.tracing.svgdiagram import svg
 
         return svg(self._last(last))
 
@@ -84,7 +85,9 @@ class Trace:
         return self.events[-many:] if many > 0 else []
 
 
-def _event(names: dict[int, str], kind: int, step: int, time: float, cell: Any, what: Any, whom: Any) -> Event:
+def _event(
+    names: dict[int, str], kind: int, step: int, time: float, cell: Cell | None, what: object, whom: object
+) -> Event:
     name = KINDS[kind]
     other = "" if whom is None and name not in _WITH_OTHER else _name_of(names, whom)
     return Event(step, time, name, "" if cell is None else _name_of(names, cell), what, other)
@@ -93,7 +96,7 @@ def _event(names: dict[int, str], kind: int, step: int, time: float, cell: Any, 
 def _name_of(names: dict[int, str], who: Any) -> str:
     if who is None:
         return OUTSIDE
-    key = id(who)  # everything in the log is alive, so no two share one
+    key = id(who)  # unique, since everything in the log is alive
     known = names.get(key)
     if known is None:
         cell = getattr(who, "_cell", who)

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 
 import pytest
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 @pytest.hookimpl(tryfirst=True)

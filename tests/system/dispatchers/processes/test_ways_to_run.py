@@ -20,7 +20,7 @@ def test_a_program_on_uvloop() -> None:
     uvloop = pytest.importorskip("uvloop")
 
     async def main() -> tuple[Any, Any]:
-        async with asyncio.timeout(30.0), ActorSystem(config=ONE) as system:
+        async with asyncio.timeout(120.0), ActorSystem(config=ONE) as system:
             ref = system.spawn(Echo, dispatcher="process")
             for number in range(5_000):
                 ref.tell(number)

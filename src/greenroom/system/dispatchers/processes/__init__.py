@@ -1,10 +1,10 @@
 """Actors in worker processes.
 
-In the main process, on the system's own loop, an actor in a worker is what every actor is: a cell with its mailbox, its
-orders, its children, timers and watchers. Only its code is elsewhere: a worker *hosts* the user's instance on a loop of
-its own, and messages and calls of hooks are sent to it. So order, supervision and ledger are the same ones.
+In the main process, an actor in a worker has what every actor has: a cell on the system's loop, with its mailbox,
+orders, children, timers and watchers. Only its code runs elsewhere: a worker *hosts* the user's instance on a loop of
+its own, and gets its messages and hook calls. So ordering, supervision and ledger work as for any actor.
 
-`pool`      the main process: starts workers, sends work to them, does what hosted actors ask for
+`pool`      the main process: starts workers, sends work to them, serves requests of hosted actors
 `worker`    the worker process: its main function, its loop's host, hosted actors, stubs for refs and the system
-`protocol`  what the two say to one another; `relay` is how an answer gets from one to the other
+`protocol`  the messages between the two; `relay` reports an outcome from one to the other
 """

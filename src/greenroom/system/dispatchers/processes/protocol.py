@@ -1,44 +1,66 @@
-"""What home and its workers say to one another.
+"""The messages between the main process and its workers.
 
-To a worker, each frame says one thing: its first part is a head, a tuple that begins with one of the words below; the
-rest is a value, which the worker may be unable to read, and then says so. To home, a frame is mail: a list of such
-tuples, gathered in a tick. Frames travel in order, and so what a handler sends is home before home hears that it is
-done.
+A frame to a worker says one thing. Its first part is the head: a tuple that begins with one of the words that
+`WorkerHost` knows. The rest is a value; if the worker cannot decode it, it reports that. A frame to the main process is
+mail: a list of such tuples, collected during a tick. Frames arrive in order. So what a handler sends reaches the main
+process before the report that the handler is done.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
-__all__ = ["MAIL", "ORDER", "STASHED", "UNHANDLED", "Asked", "Progress"]
+__all__ = ["MAIL", "ORDER", "STASHED", "UNHANDLED", "Asked", "Entry", "Progress", "WorkerConfig"]
+
+Entry = tuple[Any, ...]
+"""The head of a frame to a worker, or one entry of the mail: a word, and its arguments."""
 
 ORDER = 1
 """The kind of a frame to a worker."""
 MAIL = 2
-"""The kind of a frame to home."""
+"""The kind of a frame to the main process."""
 
 UNHANDLED = 1
 STASHED = 2
 
 
-class Asked(NamedTuple):
-    """In a sender's place: the message was asked, by an actor or by somebody else."""
+class WorkerConfig(TypedDict):
+    """What a worker gets over its standard input, as JSON."""
 
-    sender: Any
+    fd: int
+    """The number of its socket."""
+    secret: str
+    """The secret of the connection, in hexadecimal."""
+    path: list[str]
+    """`sys.path` of the main process."""
+    name: str
+    system: str
+    limit: int
+    """The maximum size of a frame, in bytes."""
+    manual: bool
+    """Whether the system has a `ManualClock`."""
+    log: int
+    """The level of the root logger."""
+
+
+class Asked(NamedTuple):
+    """Stands for the sender of a message that was asked, by an actor or by other code (then it is None)."""
+
+    sender: object
 
 
 class Progress(NamedTuple):
-    """How far a guest is. Its messages are numbered, through all its incarnations."""
+    """How far a hosted actor is. Its messages are numbered, across all its incarnations."""
 
     done: int
-    """All before this number are done; if the guest has failed, on this one."""
+    """All messages before this number are done. If the actor has failed, it was on this one."""
     asides: list[tuple[int, int]]
-    """Those among them that were not simply handled: number, and UNHANDLED or STASHED."""
+    """The messages among them that were not handled: their numbers, each with UNHANDLED or STASHED."""
     returned: int | None
-    """What was sent from this number on was not begun, and will not be: it is home's again."""
+    """Messages from this number on were not started, and will not be: they belong to the main process again."""
     epoch: int
-    """How many times it has sent something back: what is sent in the belief of an earlier one is not taken in."""
+    """How many times the actor has returned messages. It ignores messages that were sent in an earlier epoch."""
     waits: bool
-    """Whether nothing further is to be sent before this message is done: the guest has something to say first."""
-    failure: Any
-    """With what the guest has failed."""
+    """Whether to send nothing more before this message is done: the actor has something to say first."""
+    failure: object
+    """The packed `Failure`, if the actor has failed."""

@@ -35,6 +35,7 @@ from greenroom import (
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.lives import TRANSITIONS
 from tests.system.dispatchers.processes.cast import (
+    Puppet,
     Ref,
     Watcher,
     call,
@@ -80,6 +81,11 @@ async def stage(**options: Any) -> AsyncIterator[ActorSystem]:
     """A system with one worker, whose books are in order at the end."""
     given: dict[str, Any] = {"dispatchers": ONE.dispatchers, "supervision": ONE.supervision, "history": True}
     async with ActorSystem(config=SystemConfig(**{**given, **options})) as system:
+        # A fresh interpreter takes seconds to start on a busy machine: no ask of the test is to wait for that.
+        first = away(system, Puppet)
+        await first.started()
+        first.kill()
+        await first.terminated()
         yield system
         await system.settle()
         assert_ledger_balanced(system)

@@ -1,1 +1,1 @@
-"""The system's side of worker processes: starting them, and sending work to them."""
+"""Worker processes, in the main process: starting them, and sending work to them."""

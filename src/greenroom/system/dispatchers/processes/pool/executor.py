@@ -1,12 +1,12 @@
-"""The place of one actor in another process, as its loop sees it."""
+"""The executor of an actor in a worker process, in the main process."""
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+from asyncio import CancelledError, Task
 from collections.abc import Callable, Coroutine, Generator
 from itertools import count
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.mailbox.cell import Cell
@@ -20,8 +20,14 @@ from greenroom.exits import NORMAL
 from greenroom.system.dispatchers.processes.pool.messages import RemoteCall, RemoteMessages
 from greenroom.system.dispatchers.processes.pool.ports import PoolPort, WorkerPort
 from greenroom.system.dispatchers.processes.pool.window import Window
+from greenroom.system.dispatchers.processes.relay import error_of
 from greenroom.wire.codec import registered_names, require_sendable, unpacked
 from greenroom.wire.failures import Failure
+
+if TYPE_CHECKING:
+    from greenroom._core.timing.timers import Timer
+    from greenroom.actor.messaging.question import Question
+    from greenroom.system.dispatchers.processes.protocol import Entry, Progress
 
 __all__ = ["ProcessExecutor"]
 
@@ -29,54 +35,64 @@ _numbers = count(1)
 _RUNNING = State.RUNNING.code
 
 _PROMPT = 0.5
-"""Seconds in which a worker whose thread is free does what it is told."""
+"""Seconds in which a worker whose thread is free confirms a cancellation."""
+
+
+class _Pool(PoolPort, Protocol):
+    """The pool that an executor belongs to."""
+
+    def worker_for(self, executor: ProcessExecutor) -> WorkerPort:
+        """The worker that hosts one more actor."""
+        ...
 
 
 class ProcessExecutor(Executor):
-    """Where one actor is a guest. Belongs to the loop's own thread."""
+    """The executor of one actor that is hosted by a worker. For the loop's own thread only."""
 
     has_asyncio = True
     is_remote = True
 
-    def __init__(self, workers: PoolPort) -> None:
+    cell: Cell
+    """The cell of the actor, from `enter` on."""
+
+    def __init__(self, workers: _Pool) -> None:
         super().__init__(workers.dispatcher)
         self._workers = workers
         self.number = next(_numbers)
-        # Whose place it is, and the process it is a guest of: None before its start, and when that is gone.
-        self.cell: Any = None
+        # The process that hosts the actor: None before its start, and after the process is lost.
         self.worker: WorkerPort | None = None
-        # Invariant: numbers have been given to messages that were sent up to this one, and not come back
+        # Invariant: the number of the next message; all before it were sent, and not returned
         self.numbers = 0
-        # How many times the guest has sent something back, as far as is known here.
+        # How many times the actor has returned messages, as far as we know.
         self.epoch = 0
-        # How much may be under way.
+        # How many messages may be in flight.
         self.window = Window()
-        # Questions that were sent, by the number of their message, until they are answered.
-        self.open: dict[int, Any] = {}
-        # Questions of the guest that have no answer.
-        self.asking: dict[int, Any] = {}
-        # What is done for the guest that takes a while.
-        self.tasks: set[Any] = set()
-        # What is under way: messages, or a call.
+        # Questions that were sent and are not answered, by the number of their message.
+        self.open: dict[int, Question] = {}
+        # Questions that the actor has asked and that are not answered.
+        self.asking: dict[int, Question] = {}
+        # Tasks that serve slow requests of the actor.
+        self.tasks: set[Task[None]] = set()
+        # The hand-off that is under way: messages, or a call.
         self._in_flight: RemoteMessages | None = None
         self._call: RemoteCall | None = None
-        # When the guest was told to break off what it does, if it has not said that it heard it.
+        # When we sent a cancellation that the worker has not confirmed.
         self._cancelled_at: float | None = None
-        # Timers that the guest has handles of.
-        self.timers: dict[int, Any] = {}
+        # Timers that the actor has handles of.
+        self.timers: dict[int, Timer] = {}
 
     def new_context(self) -> Context:
-        """At home it has the context of any actor; the one that its code sees is where the code is."""
+        """In the main process it has an ordinary context; its code sees the one in the worker."""
         return Context()
 
     def examine(self, message: object) -> None:
-        """Refuse a message that cannot be sent to another process. From any thread."""
+        """Raise if a message cannot be sent to another process. From any thread."""
         require_sendable(message, self._workers.limit)
 
     # -- its life
 
     def enter(self, cell: Cell, record: ActorRecord) -> Handoff:
-        """Have the actor made, in a process that has room for one more."""
+        """Create the actor in a worker."""
         self.cell = cell
         self._leave()
         self.epoch = 0
@@ -85,33 +101,31 @@ class ProcessExecutor(Executor):
         settings: Settings = record.settings()
         made = (spec.kind, spec.factory, spec.args, dict(spec.kwargs))
         call = self._new_call(cell)
-        self._say(
-            ("enter", self.number, call.number, self.numbers), (cell.ref, made, dict(settings.env), registered_names())
-        )
+        head = ("enter", self.number, call.number, self.numbers)
+        self._send_call(call, head, (cell.ref, made, dict(settings.env), registered_names()))
         return call
 
     def _new_call(self, cell: Cell) -> RemoteCall:
-        call = self._call = RemoteCall(cell)
+        call = self._call = RemoteCall(cell, self)
         call.on_cancel(self._cancel)
         call.on_abandoned(self._abandon)
         return call
 
-    def _say(self, head: tuple[Any, ...], value: object) -> None:
-        """Send a call; if it cannot be sent, it has failed."""
-        call: Any = self._call
+    def _send_call(self, call: RemoteCall, head: Entry, value: object) -> None:
+        """Send a call; if that is not possible, the call has failed."""
         try:
-            self._to_worker().tell(head, [value], lenient=True)
+            self._require_worker().tell(head, [value], lenient=True)
         except Exception as exc:
             self._call = None
             call.has_raised(exc)
 
-    def _to_worker(self) -> WorkerPort:
+    def _require_worker(self) -> WorkerPort:
         if self.worker is None:
             raise WorkerLost(f"{self.cell.shown()} is in no process at present")
         return self.worker
 
     def has_lost_actor(self) -> bool:
-        """Whether the process that the actor was in is gone."""
+        """Whether the process that hosted the actor is lost."""
         return self.worker is None
 
     def let_go(self) -> None:
@@ -122,11 +136,11 @@ class ProcessExecutor(Executor):
     def _leave(self) -> None:
         worker, self.worker = self.worker, None
         if worker is not None:
-            worker.see_off(self)
-        self._is_seen_off(worker)
+            worker.release(self)
+        self._drop_requests(worker)
 
-    def _is_seen_off(self, worker: WorkerPort | None) -> None:
-        """The guest is no more: what it has asked, or started, means nothing any more."""
+    def _drop_requests(self, worker: WorkerPort | None) -> None:
+        """The hosted actor is gone: withdraw its questions and requests, and forget its timers."""
         self.timers.clear()
         self._cancelled_at = None
         asking, self.asking = self.asking, {}
@@ -135,16 +149,16 @@ class ProcessExecutor(Executor):
         for task in list(self.tasks):
             task.cancel()
 
-    def _withdraw(self, number: int, question: Any, worker: WorkerPort | None) -> None:
-        """Nobody waits for an answer to the guest any more."""
+    def _withdraw(self, number: int, question: Question, worker: WorkerPort | None) -> None:
+        """The actor no longer waits for the answer to its question."""
         question.cancel()
-        if worker is not None:  # so that nothing is kept there for the sake of an answer
+        if worker is not None:  # so that it need not keep anything for an answer
             worker.answer(number, False, Failure.of(CancelledError()))
 
     def lost(self, error: WorkerLost) -> None:
-        """The process is gone: what was under way there has failed, and so has the actor."""
+        """The process is lost: what was under way there has failed, and so has the actor."""
         self.worker = None
-        self._is_seen_off(None)
+        self._drop_requests(None)
         questions, self.open = list(self.open.values()), {}
         in_flight, self._in_flight = self._in_flight, None
         call, self._call = self._call, None
@@ -153,76 +167,73 @@ class ProcessExecutor(Executor):
         else:
             if call is not None and not call.is_closed():
                 call.has_raised(error.again())
-            if call is None or getattr(self.cell.record, "state", None) == _RUNNING:  # else it fails of that already
+            if call is None or getattr(self.cell.record, "state", None) == _RUNNING:  # else that failure is enough
                 self.cell.loop.host.request_failure(self.cell, error)
         for question in questions:
             question.refuse(error.again())
 
     # -- calls
 
-    def call(self, cell: Cell, function: Callable[..., Any], arguments: tuple[Any, ...], awaits: bool) -> Any:
-        """Have one of the actor's methods called: a `Hook`, by its name."""
+    def call(self, cell: Cell, function: Callable[..., object], arguments: tuple[object, ...], awaits: bool) -> Any:
+        """Call one of the actor's methods: a `Hook`, which has its name."""
         if self.worker is None:
-            return _Nothing()  # whose hook it is, is gone
+            return _Nothing()  # the actor is gone
         call = self._new_call(cell)
         name = function.name  # type: ignore[attr-defined]
-        self._say(("call", self.number, call.number, name), arguments)
+        self._send_call(call, ("call", self.number, call.number, name), arguments)
         return call
 
-    def called(self, call_id: int, ok: bool, value: Any) -> None:
-        """A call is over."""
+    def called(self, call_id: int, ok: bool, value: object) -> None:
+        """A call has ended."""
         call = self._call
         if call is None or call.number != call_id:
             return
         self._call = None
         self._cancelled_at = None
-        ok, value = _outcome(ok, value)
-        if not ok:
-            call.has_raised(value)
+        result, error = _outcome(ok, value)
+        if error is not None:
+            call.has_raised(error)
         else:
-            call.has_returned(value)
+            call.has_returned(result)
 
     # -- messages
 
     def carry(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
-        """Have a message handled, and those behind it."""
-        return self._see_through(cell, RemoteMessages(cell, self, message, sender, lane))
+        """Have a message handled, and those queued behind it."""
+        return self._run(RemoteMessages(cell, self, message, sender, lane))
 
-    async def _see_through(self, cell: Cell, in_flight: RemoteMessages) -> object:
-        departed = False
+    async def _run(self, in_flight: RemoteMessages) -> object:
+        is_sent = False
         try:
-            departed = in_flight.depart()
+            is_sent = in_flight.send_first()
         finally:
-            if not departed:
+            if not is_sent:
                 in_flight.abandon()
-        if not departed:
+        if not is_sent:
             return UNHANDLED
         self._in_flight = in_flight
         in_flight.on_cancel(self._cancel)
         in_flight.on_abandoned(self._abandon)
         return await in_flight
 
-    def send_messages(self, number: int, lane: int, messages: list[Any], senders: Any) -> int:
-        """Send messages; how many bytes those were."""
-        return self._to_worker().tell(
-            ("messages", self.number, number, self.epoch, lane, len(messages), senders), messages
-        )
+    def send_messages(self, number: int, lane: int, messages: list[object], senders: object) -> int:
+        """Send messages; return their size in bytes."""
+        head = ("messages", self.number, number, self.epoch, lane, len(messages), senders)
+        return self._require_worker().tell(head, messages)
 
-    def progressed(self, news: Any) -> None:
-        """The guest is further than it was."""
+    def progressed(self, news: Progress) -> None:
+        """The worker reports progress."""
         in_flight = self._in_flight
         self.epoch = news.epoch
         if in_flight is None or in_flight.is_closed():
             return
-        if news.failure is not None:
-            news = news._replace(failure=_restored(news.failure))
-        in_flight.progress(news)
+        in_flight.progress(news, None if news.failure is None else _restored(news.failure))
         if in_flight.is_closed():
             self._in_flight = None
             self._cancelled_at = None
 
-    def unreadable(self, number: int, count: int, epoch: int, error: Any) -> None:
-        """The worker could not read a frame of messages."""
+    def unreadable(self, number: int, count: int, epoch: int, error: object) -> None:
+        """The worker could not decode a frame of messages."""
         in_flight = self._in_flight
         self.epoch = epoch
         if in_flight is not None and not in_flight.is_closed():
@@ -230,57 +241,66 @@ class ProcessExecutor(Executor):
             if in_flight.is_closed():
                 self._in_flight = None
 
-    def answered(self, number: int, ok: bool, value: Any) -> None:
+    def answered(self, number: int, ok: bool, value: object) -> None:
         """A question has been answered."""
         question = self.open.pop(number, None)
         if question is None:
             return
-        ok, value = _outcome(ok, value)
-        if ok:
-            question.answer(value)
+        result, error = _outcome(ok, value)
+        if error is None:
+            question.answer(result)
         else:
-            question.refuse(value)
+            question.refuse(error)
 
     def stash(self, message: object, sender: object, lane: int) -> None:
-        """The guest has put a message aside."""
+        """The actor has stashed a message."""
         self.cell.record._get_stash().add(message, sender, lane)
 
     def unstash(self) -> None:
-        """The guest wants back what it has put aside."""
+        """The actor unstashes its messages."""
         self.cell.record._get_stash().unstash_all()
 
-    # -- what the guest decides about itself
+    # -- what the actor decides about itself
 
     def stop_actor(self) -> None:
-        """The guest wants to stop, after the message in hand."""
+        """The actor wants to stop after the current message."""
         self.cell.loop.host.request_end(self.cell, NORMAL)
 
-    def supervise(self, ok: bool, supervision: Any) -> None:
-        """The guest has become a behavior that says what becomes of it when it fails."""
+    def supervise(self, ok: bool, supervision: object) -> None:
+        """The actor has become a behavior with a supervision of its own."""
         record = self.cell.record
-        ok, supervision = _outcome(ok, supervision)
-        if not ok:
-            self.cell.loop.host.request_failure(self.cell, supervision)
+        result, error = _outcome(ok, supervision)
+        if error is not None:
+            self.cell.loop.host.request_failure(self.cell, error)
         elif isinstance(record, ActorRecord):
-            record.ensure_extras().settings_of_behavior = Settings(supervision, record.settings().env)
+            record.ensure_extras().settings_of_behavior = Settings(result, record.settings().env)  # type: ignore[arg-type]
 
     def awaits(self, number: int) -> None:
-        """The guest's handler, or hook, waits for the answer to this question, and for nothing else."""
+        """The actor's handler or hook waits for the answer to this question, and for nothing else."""
         question = self.asking.get(number)
         handoff = self._call if self._in_flight is None or self._in_flight.is_closed() else self._in_flight
         if question is not None and handoff is not None:
             question._is_waited_for_by(handoff)
 
     def gives_up(self, number: int) -> None:
-        """The guest waits for the answer no longer."""
+        """The actor no longer waits for the answer."""
         question = self.asking.pop(number, None)
         if question is not None:
             self._withdraw(number, question, self.worker)
 
-    # -- breaking off
+    def is_at_rest(self) -> bool:
+        """Whether its worker is known to have nothing to do; if that is gone, nothing is done there."""
+        return self.worker is None or self.worker.is_at_rest()
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when its worker may be known to have nothing to do."""
+        if self.worker is not None:
+            self.worker.report_rest(tell)
+
+    # -- cancelling
 
     def hurry(self, number: int) -> None:
-        """Have what was not begun sent back, from this number on."""
+        """Have the worker return the messages that it has not started, from this number on."""
         if self.worker is not None:
             self.worker.tell(("hurry", self.number, number))
 
@@ -290,39 +310,40 @@ class ProcessExecutor(Executor):
                 self._cancelled_at = monotonic()
             self.worker.tell(("cancel", self.number))
 
-    def heard(self) -> None:
-        """The guest has been told to break off what it does, where that awaits something."""
+    def cancel_confirmed(self) -> None:
+        """The worker has cancelled what the actor awaits."""
         self._cancelled_at = None
 
     def _abandon(self) -> None:
-        """Nobody waits any more for what is under way. A worker that does not even hear that is of no use to others."""
+        """Nobody waits any longer for what is under way. A worker that did not confirm the cancellation is stuck."""
         self._in_flight = self._call = None
         worker, self.worker = self.worker, None
         if worker is None:
             return
         is_stuck = self._cancelled_at is not None and monotonic() - self._cancelled_at > _PROMPT
-        worker.see_off(self)
-        self._is_seen_off(worker)
+        worker.release(self)
+        self._drop_requests(worker)
         if is_stuck:
             worker.kill(f"{self.cell.shown()} held it, and would not be interrupted")
 
 
-def _outcome(ok: bool, value: Any) -> tuple[bool, Any]:
-    """How something went in the worker: what cannot be read here has failed."""
+def _outcome(ok: bool, value: object) -> tuple[object, BaseException | None]:
+    """The result of something in the worker, or its error. A result that cannot be decoded is an error."""
     try:
         value = unpacked(value)
     except Exception as exc:
-        return False, exc
-    return ok, value if ok else value.restore()
+        return None, exc
+    return (value, None) if ok else (None, error_of(value))
 
 
-def _restored(failure: Any) -> BaseException:
-    error: BaseException = _outcome(False, failure)[1]
+def _restored(failure: object) -> BaseException:
+    _, error = _outcome(False, failure)
+    assert error is not None
     return error
 
 
 class _Nothing:
-    """What a hook of an actor that is gone comes to."""
+    """Stands for the call of a hook when the actor is gone: returns None."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return

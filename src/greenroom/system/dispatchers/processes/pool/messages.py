@@ -1,18 +1,18 @@
-"""Messages of one actor that are in another process, and calls of its hooks.
+"""The hand-offs to a worker process: messages of one actor, and calls of its hooks.
 
-A *flight* is the hand-off of an actor whose code is in another process. While it lasts, the first message that is not
-done is in hand, and the others wait in the mailbox until they are known to be done; more are sent after them as long
-as nothing more urgent has come, so the worker need not wait for the next.
+While messages are in flight, the first one that is not done is in hand. The others stay in the mailbox until the worker
+reports that they are done. More are sent after them as long as nothing more urgent arrives, so that the worker does not
+run out of messages.
 
-Everything here belongs to the loop's own thread.
+Everything here is for the loop's own thread only.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from itertools import count
-from typing import Any
 
 from greenroom._core.flags import HELD, LANES, ORDERS, ROOM
 from greenroom._core.handoff.handoff import Handoff
@@ -40,19 +40,28 @@ _URGENT = ORDERS | HELD | LANES
 class RemoteCall(Handoff):
     """One call of a user's function in another process."""
 
-    __slots__ = ("number",)
+    __slots__ = ("_executor", "number")
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, executor: ExecutorPort) -> None:
         super().__init__(cell)
+        self._executor = executor
         self.number = next(_numbers)
 
-    def has_returned(self, result: Any) -> None:
-        """It has returned."""
+    def is_at_rest(self) -> bool:
+        """Whether it waits for an answer, or for what its worker cannot bring about."""
+        return super().is_at_rest() or self._executor.is_at_rest()
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when it may be known to be at rest."""
+        self._executor.report_rest(tell)
+
+    def has_returned(self, result: object) -> None:
+        """The function has returned."""
         self._result = result
         self._completed()
 
     def has_raised(self, error: BaseException) -> None:
-        """It has raised, or cannot be known to have been made."""
+        """The function has raised, or we do not know whether it was called."""
         self.take_error(error)
         self._completed()
 
@@ -68,18 +77,26 @@ class RemoteMessages(Handoff):
         self._executor = executor
         self.kind = MESSAGE
         self.lane = lane
-        # What is in hand: the first that is not done; its number, and the number after the last that was sent.
+        # The message in hand, which is the first that is not done; its number, and that after the last one sent.
         self.message = message
         self.sender = sender
         self.first = self.sent = executor.numbers
         self._hurries = False
-        # Numbers of those in flight that were asked.
+        # The numbers of the messages in flight that were asked.
         self._asked: deque[int] = deque()
+
+    def is_at_rest(self) -> bool:
+        """Whether they wait for an answer, or for what their worker cannot bring about."""
+        return super().is_at_rest() or self._executor.is_at_rest()
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when they may be known to be at rest."""
+        self._executor.report_rest(tell)
 
     # -- sending
 
-    def depart(self) -> bool:
-        """Send the message in hand, and those behind it; False when it cannot be sent at all."""
+    def send_first(self) -> bool:
+        """Send the message in hand, and those queued behind it. False if the message in hand cannot be sent."""
         messages, senders = [self.message], [self.sender]
         if self._may_take_more():
             more, theirs = self._behind(0, self._executor.window.at_once() - 1)
@@ -98,8 +115,8 @@ class RemoteMessages(Handoff):
             return False
         return not isinstance(self.sender, Receipt) or isinstance(self.sender, Question)
 
-    def _behind(self, position: int, most: int) -> tuple[list[Any], list[Any]]:
-        """Messages of the mailbox from `position` on, as far as they can be sent with others."""
+    def _behind(self, position: int, most: int) -> tuple[list[object], list[object]]:
+        """The queued messages from `position` on, up to the first that cannot be sent with others."""
         messages, senders = self.cell.peek(position, most)
         if self.cell.receipts:
             for index, sender in enumerate(senders):
@@ -107,8 +124,8 @@ class RemoteMessages(Handoff):
                     return messages[:index], senders[:index]
         return messages, senders
 
-    def _send(self, messages: list[Any], senders: list[Any]) -> int:
-        """Send messages, all of them or the first half, or the first quarter; how many those were."""
+    def _send(self, messages: list[object], senders: list[object]) -> int:
+        """Send all messages, or the first half or quarter if those are too large; return how many were sent."""
         count = len(messages)
         while count:
             try:
@@ -126,14 +143,14 @@ class RemoteMessages(Handoff):
             return count
         return 0
 
-    def _note_asked(self, senders: list[Any]) -> None:
+    def _note_asked(self, senders: list[object]) -> None:
         for number, sender in enumerate(senders, self.sent):
             if isinstance(sender, Question):
                 self._executor.open[number] = sender
                 self._asked.append(number)
 
     def _give_back(self, message: object, sender: object, exc: Exception) -> None:
-        """A message could be sent when it was let in, and cannot now: somebody has changed it."""
+        """A message that could be sent when it was queued cannot be sent now: it was changed in between."""
         if self.sent == self.first:
             told = "a message to %s cannot be brought there after all: %s"
             _log.error(told, self.cell.name(), in_words(exc), extra=self.cell.loop.host.log_fields(self.cell))
@@ -141,42 +158,42 @@ class RemoteMessages(Handoff):
                 sender.refuse(exc)
 
     def _send_more(self) -> None:
-        """Keep enough under way that the worker does not run out before it is heard of again."""
+        """Keep enough messages in flight that the worker does not run out of them."""
         window = self._executor.window
         while (room := window.room(self.sent - self.first)) and self._may_take_more():
             messages, senders = self._behind(self.sent - self.first - 1, room)
             if not messages or self._send(messages, senders) < len(messages):
                 return
 
-    # -- what the worker says
+    # -- what the worker reports
 
-    def progress(self, news: Progress) -> None:
-        """Some of it is done."""
+    def progress(self, news: Progress, failure: BaseException | None) -> None:
+        """Some messages are done; if the actor has failed, `failure` is why."""
         self._executor.window.done(news.done)
         if news.returned is not None and news.returned < self.sent:
             self._take_back(news.returned)
-            if self.sent == self.first and news.failure is None:
+            if self.sent == self.first and failure is None:
                 self._put_back()
                 return
-        if news.failure is None and not news.waits:
+        if failure is None and not news.waits:
             self._send_more()
         is_last = self.sent == news.done
         self._account_for(news.done - self.first - (1 if is_last else 0), news.asides)
         self._note_deferred(news.done)
         if self.cell.flags & ROOM:
             self.cell.loop.admission.fill_up(self.cell)
-        if is_last or news.failure is not None:
+        if is_last or failure is not None:
             last = news.asides[-1] if news.asides else (-1, 0)
-            self._end(last[1] if is_last and last[0] == news.done - 1 else 0, news.failure)
+            self._end(last[1] if is_last and last[0] == news.done - 1 else 0, failure)
 
     def _take_back(self, number: int) -> None:
-        """What was sent from `number` on has not been begun, and will not be."""
+        """The worker has not started the messages from `number` on, and will not."""
         self.sent = self._executor.numbers = number
         while self._asked and self._asked[-1] >= number:
             self._executor.open.pop(self._asked.pop(), None)
 
     def _put_back(self) -> None:
-        """Not even the message in hand has been begun: it goes back to where it was."""
+        """Not even the message in hand was started: put it back into the mailbox."""
         admission = self.cell.loop.admission
         admission.count_stashed(self.cell, 1)
         admission.take_back(self.cell, self.message, self.sender, self.lane)
@@ -185,7 +202,7 @@ class RemoteMessages(Handoff):
         self._end()
 
     def _account_for(self, count: int, asides: list[tuple[int, int]]) -> None:
-        """So many are done, and another is in hand."""
+        """`count` messages are done, and the next is in hand."""
         if count <= 0 or self.cell.ending:
             return
         cell = self.cell
@@ -202,7 +219,7 @@ class RemoteMessages(Handoff):
         self._sync()
 
     def _at(self, number: int) -> tuple[object, object]:
-        """A message of the flight, and its sender."""
+        """A message in flight, and its sender."""
         if number == self.first:
             return self.message, self.sender
         position = number - self.first - 1
@@ -219,14 +236,14 @@ class RemoteMessages(Handoff):
             self.cell.loop.host.unhandled(self.cell, message, sender)
 
     def _note_deferred(self, done: int) -> None:
-        """Questions whose handler is done, and that have no answer, get it later."""
+        """Mark questions as deferred whose handler is done and that have no answer."""
         while self._asked and self._asked[0] < done:
             question = self._executor.open.get(self._asked.popleft())
             if question is not None and not question.replied:
                 question.defer(self.cell.record.ensure_extras().deferred)
 
     def _sync(self) -> None:
-        """What the loop takes for the message in hand."""
+        """Tell the loop which message is in hand."""
         task = self.cell.task
         if task is not None:
             task.kind, task.message, task.sender, task.lane = self.kind, self.message, self.sender, self.lane
@@ -243,26 +260,26 @@ class RemoteMessages(Handoff):
         self._completed()
 
     def lose(self, error: WorkerLost) -> None:
-        """The worker is gone: what became of what was there, nobody knows."""
+        """The worker is lost. Nobody knows what became of the messages in flight."""
         cell = self.cell
         count = self.sent - self.first
-        if isinstance(self.sender, Receipt) and not isinstance(self.sender, Question):  # those its place has told
+        if isinstance(self.sender, Receipt) and not isinstance(self.sender, Question):  # its executor has told those
             self.sender.discard("lost")
         if not cell.ending:
             cell.let_go(count - 1)
         cell.loop.admission.count_lost(cell, count)
-        self.kind = PUT_ASIDE  # which is no message that was handled, or has failed
+        self.kind = PUT_ASIDE  # so that it counts neither as handled nor as failed
         self.sender = None
         self._end(error=error)
 
     def unreadable(self, number: int, count: int, error: BaseException) -> None:
-        """The worker cannot read a frame, and has not taken in what came after it. If there is one message in it, it
-        is that one; else they are sent again one by one.
+        """The worker cannot decode a frame, and has ignored those after it. If the frame has one message, it is that
+        one; else the messages are sent again one by one.
         """
         self._take_back(number)
         self._executor.window.shrink()
         if number > self.first:
-            return  # when those before it are done, it is the first
+            return  # it becomes the first when those before it are done
         if count > 1:
             self._put_back()
         else:
@@ -273,43 +290,43 @@ class RemoteMessages(Handoff):
                 self.sender.refuse(error)
             self._end(aside=UNHANDLED)
 
-    # -- what the loop says
+    # -- called by the loop
 
     def hurry(self) -> None:
-        """Something has come that goes before what was not begun."""
+        """Something has arrived that must be handled before the messages that were not started."""
         if not self._hurries and not self.cell.is_foreign():
             self._hurries = True
             if self.sent - self.first > 1:
                 self._executor.hurry(self.first + 1)
 
     def withdraw(self) -> None:
-        """An order has come."""
+        """An order has arrived."""
         self.hurry()
 
     def keep_the_rest(self) -> None:
-        """Something comes before what was not begun: the worker has sent that back itself."""
+        """Nothing to do: the worker itself returns the messages that it has not started."""
 
     def done(self) -> int:
-        """How many stand in the mailbox though they are done: none, as far as is known here."""
+        """How many messages in the mailbox are done: none that we know of."""
         return 0
 
     def let_done_go(self) -> None:
-        """They have gone."""
+        """Nothing to do, as `done()` is 0."""
 
     def let_sender_go(self) -> None:
-        """The message in hand is answered by somebody else."""
+        """Someone else answers the message in hand."""
         self.sender = None
 
 
-def _shown(senders: list[Any]) -> Any:
-    """The senders, as they travel: one, if it is the same for all."""
+def _shown(senders: list[object]) -> object:
+    """The senders in the form in which they are sent: a list, or one sender if it is the same for all."""
     first = senders[0]
     if not isinstance(first, Receipt) and senders.count(first) == len(senders):
         return first
     return [_sender_of(sender) for sender in senders]
 
 
-def _sender_of(sender: Any) -> Any:
+def _sender_of(sender: object) -> object:
     if isinstance(sender, Question):
         return Asked(sender.shown_sender())
     return sender.shown_sender() if isinstance(sender, Receipt) else sender

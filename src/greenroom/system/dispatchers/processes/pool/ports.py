@@ -1,37 +1,65 @@
-"""What the files of this room know of one another, as protocols: a pool, its workers, and an actor's executor."""
+"""What the modules of this package know of each other, as protocols: a pool, its workers, and an actor's executor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from greenroom.system.dispatchers.processes.pool.window import Window
 
-__all__ = ["ExecutorPort", "PoolPort", "WorkerPort"]
+if TYPE_CHECKING:
+    import asyncio
+
+    from greenroom._core.mailbox.cell import Cell
+    from greenroom._core.scheduler.loop import Loop
+    from greenroom._core.timing.timers import Timer
+    from greenroom.actor.messaging.question import Question
+    from greenroom.system.dispatchers.processes.protocol import Entry
+
+__all__ = ["ExecutorPort", "OwnerSystem", "PoolPort", "WorkerPort"]
+
+
+class OwnerSystem(Protocol):
+    """The system that a pool belongs to; `ActorSystem` is one."""
+
+    name: str
+    _loop: Loop
+
+    def _request_shutdown(self, timeout: float, cause: BaseException | None) -> None:
+        """Begin the shutdown, and return at once."""
+        ...
 
 
 class ExecutorPort(Protocol):
     """The executor of one actor in a worker; `ProcessExecutor` is one."""
 
     number: int
-    cell: Any
+    cell: Cell
     numbers: int
     window: Window
-    open: dict[int, Any]
-    asking: dict[int, Any]
-    tasks: set[Any]
-    timers: dict[int, Any]
+    open: dict[int, Question]
+    asking: dict[int, Question]
+    tasks: set[asyncio.Task[None]]
+    timers: dict[int, Timer]
 
-    def send_messages(self, number: int, lane: int, messages: list[Any], senders: Any) -> int:
-        """Send messages to the worker; how many bytes those were."""
+    def send_messages(self, number: int, lane: int, messages: list[object], senders: object) -> int:
+        """Send messages to the worker; return their size in bytes."""
         ...
 
     def hurry(self, number: int) -> None:
-        """Have what was not begun sent back, from this number on."""
+        """Have the worker return the messages that it has not started, from this number on."""
         ...
 
     def stash(self, message: object, sender: object, lane: int) -> None:
-        """The actor has put a message aside."""
+        """The actor has stashed a message."""
+        ...
+
+    def is_at_rest(self) -> bool:
+        """Whether its worker is known to have nothing to do."""
+        ...
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when its worker may be known to have nothing to do."""
         ...
 
 
@@ -40,19 +68,27 @@ class WorkerPort(Protocol):
 
     @property
     def actors(self) -> Mapping[int, ExecutorPort]:
-        """The executors of the actors that it runs, by their numbers."""
+        """The executors of the actors that it hosts, by their numbers."""
         ...
 
-    def tell(self, head: tuple[Any, ...], value: list[Any] | None = None, lenient: bool = False) -> int:
-        """Send it something, and go on; how many bytes that were."""
+    def tell(self, head: Entry, value: Sequence[object] | None = None, lenient: bool = False) -> int:
+        """Send a frame to it, and return at once; the result is the size in bytes."""
         ...
 
-    def answer(self, number: int, ok: bool, value: Any) -> None:
-        """Answer what it has asked for."""
+    def answer(self, number: int, ok: bool, value: object) -> None:
+        """Answer one of its requests."""
         ...
 
-    def see_off(self, executor: Any) -> None:
-        """It does not run that actor any longer."""
+    def release(self, executor: ExecutorPort) -> None:
+        """It no longer hosts that actor."""
+        ...
+
+    def is_at_rest(self) -> bool:
+        """Whether it is known to have nothing to do."""
+        ...
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when it next reports that it is idle."""
         ...
 
     def kill(self, why: str) -> None:
@@ -65,12 +101,4 @@ class PoolPort(Protocol):
 
     dispatcher: str
     limit: int
-    system: Any
-
-    def worker_for(self, executor: Any) -> WorkerPort:
-        """The worker that runs one more actor."""
-        ...
-
-    def lost(self, worker: Any) -> None:
-        """A worker is gone, or about to be."""
-        ...
+    system: OwnerSystem

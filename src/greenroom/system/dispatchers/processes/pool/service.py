@@ -1,18 +1,18 @@
-"""What guests ask of their home: messages to others, and everything that is kept for them there.
+"""Serves hosted actors in the main process: delivers their messages, and does what they request.
 
-A guest's context, its refs and its system are stand-ins; what they cannot do where they are is asked for here, by
-name. Everything happens on the loop's own thread.
+A hosted actor's context, refs and system are stubs. What they cannot do in the worker, they request from here by name.
+Everything here is for the loop's own thread only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actor.api.context import Context
 from greenroom.actor.messaging.address import Address
@@ -22,13 +22,14 @@ from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.systems import resolve
 from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself, in_words
 from greenroom.lanes import Lane
-from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, WorkerPort
+from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, OwnerSystem, WorkerPort
 from greenroom.system.dispatchers.processes.relay import Relay
 from greenroom.wire.codec import unpacked
 from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
     from greenroom._core.timing.timers import Timer
+    from greenroom.wire.address import ActorAddress
 
 __all__ = ["Service"]
 
@@ -38,23 +39,31 @@ _MANY_TIMERS = 64
 _handles = count(1)
 
 
-class Service:
-    """Serves the guests of one worker."""
+class _Request(NamedTuple):
+    """What a stub was called with: the name of a method or property, and the user's arguments."""
 
-    def __init__(self, worker: WorkerPort, system: Any) -> None:
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Service:
+    """Serves the hosted actors of one worker."""
+
+    def __init__(self, worker: WorkerPort, system: OwnerSystem) -> None:
         self._worker = worker
         self._system = system
         self._loop = system._loop
-        # What takes a while, so that asyncio does not lose it.
+        # Slow requests; asyncio itself keeps no reference to its tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """Nobody is there to be served."""
+        """The worker is gone."""
         for task in list(self._tasks):
             task.cancel()
 
     def do(self, word: str, rest: list[Any]) -> None:
-        """Do what the worker says."""
+        """Do what the worker asks for."""
         if word == "tell":
             self._tell(*rest)
         elif word == "ask":
@@ -76,7 +85,7 @@ class Service:
 
     # -- messages
 
-    def _tell(self, address: Any, packed: Any, whose: Any, lane: int) -> None:
+    def _tell(self, address: ActorAddress, packed: object, whose: ActorAddress | None, lane: int) -> None:
         sender = _found(whose)
         try:
             target, message = resolve(*address), unpacked(packed)
@@ -91,13 +100,22 @@ class Service:
             return
         try:
             cell.post(message, sender, Lane(lane))
-        except MailboxFull:  # which its own admission has counted; there is nobody who could be told
+        except MailboxFull:  # already counted by the receiving side; the sender cannot be told
             self._loop.host.publish(message, sender, target, "mailbox full")
 
-    def _ask(self, number: int, actor: int, address: Any, packed: Any, whose: Any, lane: int, timeout: float) -> None:
+    def _ask(
+        self,
+        number: int,
+        actor: int,
+        address: ActorAddress,
+        packed: object,
+        whose: ActorAddress | None,
+        lane: int,
+        timeout: float,
+    ) -> None:
         executor = self._worker.actors.get(actor)
         if actor and executor is None:
-            return  # it has ended since, and nobody wants to know
+            return  # the actor has ended in the meantime
         try:
             target, message = resolve(*address), unpacked(packed)
         except Exception as exc:
@@ -118,29 +136,29 @@ class Service:
         if timeout >= 0.0:
             question.arm()
 
-    def _answered(self, number: int, executor: ExecutorPort | None, ok: bool, value: Any) -> None:
+    def _answered(self, number: int, executor: ExecutorPort | None, ok: bool, value: object) -> None:
         if executor is not None:
             executor.asking.pop(number, None)
         self._worker.answer(number, ok, value)
 
     # -- requests
 
-    def _request(self, number: int, actor: int, what: str, given: Any) -> None:
+    def _request(self, number: int, actor: int, what: str, given: object) -> None:
         executor = self._worker.actors.get(actor)
-        child_list, _, name = what.partition(".")
+        stub, _, name = what.partition(".")
         try:
             args, kwargs = unpacked(given)
-            if child_list == "ref" and name in _SLOW:
+            if stub == "ref" and name in _SLOW:
                 self._begin(number, executor, _SLOW[name](self, executor, *args, **kwargs))
                 return
-            result = _FAMILIES[child_list](self, executor, name, args, kwargs)
+            result = _BY_STUB[stub](self, executor, _Request(name, args, kwargs))
         except Exception as exc:
             self._worker.answer(number, False, Failure.of(exc))
         else:
             self._worker.answer(number, True, result)
 
-    def _begin(self, number: int, executor: ExecutorPort | None, coroutine: Any) -> None:
-        async def see_through() -> None:
+    def _begin(self, number: int, executor: ExecutorPort | None, coroutine: Coroutine[Any, Any, object]) -> None:
+        async def run() -> None:
             try:
                 result = await coroutine
             except (Exception, asyncio.CancelledError) as exc:
@@ -148,16 +166,17 @@ class Service:
             else:
                 self._worker.answer(number, True, result)
 
-        task = asyncio.get_running_loop().create_task(see_through())
-        for supervisor in (self._tasks, set() if executor is None else executor.tasks):
-            supervisor.add(task)
-            task.add_done_callback(supervisor.discard)
+        task = asyncio.get_running_loop().create_task(run())
+        for tasks in (self._tasks, set() if executor is None else executor.tasks):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
-    def _ctx(self, executor: ExecutorPort | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Something that the context of an actor does."""
+    def _in_context(self, executor: ExecutorPort | None, request: _Request) -> object:
+        """A method or property of the actor's context."""
         record = None if executor is None else executor.cell.record
         if executor is None or not isinstance(record, Context):
             raise ActorTerminated(self._system, "it is not a guest of its process any more")
+        name, args, kwargs = request
         if name in ("children", "trap_exit"):
             return getattr(record, name)
         if name == "set_trap_exit":
@@ -166,10 +185,11 @@ class Service:
         result = getattr(record, name)(*args, **kwargs)
         return self._handle(executor, result) if name in ("send_after", "send_every") else result
 
-    def _timers(self, executor: ExecutorPort | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Something that its keyed timers do."""
+    def _in_timers(self, executor: ExecutorPort | None, request: _Request) -> object:
+        """A method or property of the actor's keyed timers, or of the handle of a timer."""
         if executor is None or not isinstance(executor.cell.record, Context):
             raise ActorTerminated(self._system, "it is not a guest of its process any more")
+        name, args, kwargs = request
         if name == "handle_cancel":
             timer = executor.timers.get(args[0])
             return timer is not None and timer.cancel()
@@ -183,34 +203,40 @@ class Service:
         return self._handle(executor, result) if name == "start" else result
 
     def _handle(self, executor: ExecutorPort, timer: Timer) -> int:
-        """What stands for a timer where the guest is."""
+        """The number by which the worker knows a timer."""
         if len(executor.timers) >= _MANY_TIMERS and len(executor.timers) & (len(executor.timers) - 1) == 0:
             executor.timers = {number: one for number, one in executor.timers.items() if one.active}
         number = next(_handles)
         executor.timers[number] = timer
         return number
 
-    def _ref(self, executor: ExecutorPort | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Something that a ref knows, or does."""
-        ref, *rest = args
+    def _in_ref(self, executor: ExecutorPort | None, request: _Request) -> object:
+        """A method or property of a ref, which is the first argument."""
+        ref, *rest = request.args
         _require_ref(ref)
-        value = getattr(ref, name)
-        return value(*rest, **kwargs) if callable(value) else value
+        value = getattr(ref, request.name)
+        return value(*rest, **request.kwargs) if callable(value) else value
 
-    def _in_system(
-        self, executor: ExecutorPort | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Something that the system does."""
+    def _in_system(self, executor: ExecutorPort | None, request: _Request) -> object:
+        """A method or property of the system."""
+        name, args, kwargs = request
         if name == "now":
             return self._loop.now()
         if name == "shutdown":
-            self._system._request_shutdown(*args, None)
+            (timeout,) = args
+            self._system._request_shutdown(timeout, None)
             return None
         value = getattr(self._system, name)
         return value(*args, **kwargs) if callable(value) else value
 
     async def _send(
-        self, executor: ExecutorPort | None, ref: Any, message: object, sender: Any, lane: int, timeout: float | None
+        self,
+        executor: ExecutorPort | None,
+        ref: ActorRef,
+        message: object,
+        sender: object,
+        lane: int,
+        timeout: float | None,
     ) -> None:
         cell = ref._cell
         if cell.loop is self._loop and self._loop.admission.has_room(cell, Lane(lane)):
@@ -218,35 +244,38 @@ class Service:
         else:
             await wait_for_room(cell, message, sender, Lane(lane), timeout)
 
-    async def _await_start(self, executor: ExecutorPort | None, ref: Any) -> None:
+    async def _await_start(self, executor: ExecutorPort | None, ref: ActorRef) -> None:
         _require_other(executor, ref, "start")
         await ref.started()
 
-    async def _await_end(self, executor: ExecutorPort | None, ref: Any) -> Any:
+    async def _await_end(self, executor: ExecutorPort | None, ref: ActorRef) -> object:
         _require_other(executor, ref, "end")
         return await ref.terminated()
 
-    async def _inspect(self, executor: ExecutorPort | None, ref: Any, *items: str) -> Any:
+    async def _inspect(self, executor: ExecutorPort | None, ref: ActorRef, *items: str) -> object:
         _require_other(executor, ref, "inspect()")
         return await ref.inspect(*items)
 
     # -- logs
 
-    def _log(self, fields: dict[str, Any]) -> None:
+    def _log(self, fields: dict[str, object]) -> None:
         record = logging.makeLogRecord(fields)
         logger = logging.getLogger(record.name)
         if logger.isEnabledFor(record.levelno):
             logger.handle(record)
 
 
-def _found(address: Any) -> Any:
-    """The ref at an address; nobody, if there is none."""
-    with suppress(Exception):
-        return None if address is None else resolve(*address)
+def _found(address: ActorAddress | None) -> ActorRef | None:
+    """The ref with an address; None if there is none."""
+    if address is not None:
+        with suppress(Exception):
+            ref: ActorRef = resolve(*address)
+            return ref
+    return None
 
 
-def _shown(packed: Any) -> Any:
-    """A message that nobody will handle, or what is there of it."""
+def _shown(packed: object) -> object:
+    """The message of a dead letter; in its packed form if it cannot be decoded."""
     with suppress(Exception):
         return unpacked(packed)
     return packed
@@ -257,18 +286,18 @@ def _require_ref(ref: object) -> None:
         raise BadArgument(f"{ref!r} is no ref")
 
 
-def _require_other(executor: ExecutorPort | None, ref: Any, what: str) -> None:
+def _require_other(executor: ExecutorPort | None, ref: ActorRef, what: str) -> None:
     if executor is not None and ref._cell is executor.cell and isinstance(ref._cell.record, ActorRecord):
         raise WaitsForItself(f"{ref} awaits its own {what}, which cannot come before its handler has ended")
 
 
-_FAMILIES: dict[str, Callable[..., Any]] = {
-    "ctx": Service._ctx,
-    "timers": Service._timers,
-    "ref": Service._ref,
+_BY_STUB: dict[str, Callable[[Service, ExecutorPort | None, _Request], object]] = {
+    "ctx": Service._in_context,
+    "timers": Service._in_timers,
+    "ref": Service._in_ref,
     "system": Service._in_system,
 }
-_SLOW: dict[str, Callable[..., Any]] = {
+_SLOW: dict[str, Callable[..., Coroutine[Any, Any, object]]] = {
     "send": Service._send,
     "started": Service._await_start,
     "terminated": Service._await_end,

@@ -1,10 +1,10 @@
-"""One worker process, as its home sees it.
+"""One worker process, in the main process.
 
-**Its beginning.** A fresh interpreter, not a fork: no lock, thread or connection of ours is in it by accident. It gets
-one end of a socket pair, which nobody else can open, and by its standard input the secret of the connection.
+**Start.** A worker is a fresh interpreter, not a fork, so it inherits no lock, thread or connection of ours. It gets
+one end of a socket pair, which no other process can open, and the secret of the connection over its standard input.
 
-**Its end.** It ends when its standard input does, and so with us, whatever becomes of us. We learn of its end by the
-connection: what it sent before that is read first. A thread waits for the process, so that none is left over.
+**End.** A worker ends when its standard input is closed, and so it never outlives us. We notice its end by the
+connection, after reading everything that it sent before. A thread waits for the process, so that no zombie is left.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Protocol
 
 from greenroom.clock import ManualClock
 from greenroom.errors import FrameTooLarge, WorkerLost, in_words
 from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
-from greenroom.system.dispatchers.processes.pool.ports import PoolPort
+from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, PoolPort
 from greenroom.system.dispatchers.processes.pool.service import Service
-from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER
-from greenroom.wire.codec import Codec
+from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER, Entry, WorkerConfig
+from greenroom.wire.codec import Codec, Parts
 from greenroom.wire.failures import Failure
 from greenroom.wire.streams import Stream
 from greenroom.wire.transport import Connection, Side
@@ -44,57 +44,71 @@ _PROGRAM = (
     "from greenroom.system.dispatchers.processes.worker.main import main\n"
     "main(config)\n"
 )
-"""What the interpreter of a worker runs. Where modules are found it must know before it can import any."""
+"""What the interpreter of a worker runs. It needs `sys.path` before it can import anything of ours."""
 _GRACE = 2.0
-"""Seconds that a worker has to end when it is told to."""
+"""Seconds that a worker has to end, before we kill it."""
 _PATIENCE_AT_START = 60.0
-"""Seconds that it has to start: a machine may have a lot to do."""
+"""Seconds that a worker has to start; the machine may be busy."""
 _PATIENCE = 0.25
-"""Seconds to wait for how a process ended, when its connection has."""
+"""Seconds that we wait for the exit code of a process when its connection is lost."""
+
+
+class _Pool(PoolPort, Protocol):
+    """The pool that a worker belongs to."""
+
+    def lost(self, worker: Worker) -> None:
+        """A worker is lost, or about to be."""
+        ...
 
 
 class Worker:
-    """A process that runs the code of some actors. Belongs to the loop's own thread, but for what `thread` does."""
+    """A process that runs the code of some actors. For the loop's own thread only, except for what `thread` does."""
 
-    def __init__(self, workers: PoolPort, number: int) -> None:
+    def __init__(self, workers: _Pool, number: int) -> None:
         self._workers = workers
         self._loop = workers.system._loop
         self.name = f"{workers.system.name} {workers.dispatcher} {number}"
         self.actors: dict[int, ProcessExecutor] = {}
         self._codec = Codec()
-        self._connection: Any = None
-        # What was said before the connection was there.
-        self._early: list[tuple[int, list[Any]]] = []
+        self._connection: Connection | None = None
+        # Frames to be sent when the connection opens.
+        self._early: list[tuple[int, Parts]] = []
         self._service = Service(self, workers.system)
-        # Why it was killed, if that was our doing.
+        # Why we killed it, if we did.
         self._why = ""
         self._is_over = False
-        # Written by `thread`: the process, and how it ended, or why it never began.
+        # Frames that were sent to it; how many of those it had taken when it last reported that it was idle; and who
+        # wants to know of the next report. Workers report if the clock is a manual one.
+        self._is_manual = isinstance(self._loop.clock, ManualClock)
+        self._sent = 0
+        self._idle_after = -1
+        self._on_idle: list[Callable[[], object]] = []
+        # Written by `thread`: the process, and its exit code, or why it could not be started.
         self._process: subprocess.Popen[bytes] | None = None
         self._code: int | None = None
         self._cause: BaseException | None = None
-        # Set when the process is to end, under _lock: by then it may not have begun.
+        # Set under _lock when the process must end; it may not have been started by then.
         self._lock = threading.Lock()
-        self._is_unwanted = False
-        self.thread = threading.Thread(target=self._attend, name=f"{self.name} (waits)", daemon=True)
+        self._must_end = False
+        self.thread = threading.Thread(target=self._run_process, name=f"{self.name} (waits)", daemon=True)
 
     @property
     def pid(self) -> int | None:
-        """The number of the process, once there is one."""
+        """The id of the process, while it runs."""
         process = self._process
         return None if process is None or self._code is not None else process.pid
 
-    # -- its beginning
+    # -- start
 
     def start(self) -> None:
-        """Have the process started, and go on."""
+        """Start the process, and return at once."""
         try:
             ours, self._theirs = socket.socketpair()
         except OSError as exc:
             raise WorkerLost(f"the worker process {self.name!r} cannot be started: {in_words(exc)}") from exc
         secret = secrets.token_bytes(32)
         loop = self._loop
-        self._config = {
+        self._config: WorkerConfig = {
             "fd": self._theirs.fileno(),
             "secret": secret.hex(),
             "path": [str(entry) for entry in sys.path],
@@ -104,21 +118,21 @@ class Worker:
             "manual": isinstance(loop.clock, ManualClock),
             "log": logging.getLogger().getEffectiveLevel(),
         }
-        hears = (self._opened, self._take, self._lost)
-        connection = Connection(Side.LISTENING, secret, *hears, self._workers.limit, _PATIENCE_AT_START)
-        aio: asyncio.AbstractEventLoop = loop.visits.stepper.aio
+        callbacks = (self._opened, self._take, self._lost)
+        connection = Connection(Side.LISTENING, secret, *callbacks, self._workers.limit, _PATIENCE_AT_START)
+        aio: asyncio.AbstractEventLoop = loop.visits.stepper.aio  # type: ignore[assignment]  # it runs
         stream = Stream(aio, ours, connection)
         self._stream = stream
         stream.begin()
         self.thread.start()
 
-    def _attend(self) -> None:
-        """See the process through, from its beginning to its end. A thread of its own."""
-        # What is blocked here is blocked in the process from its first moment: Ctrl-C is ours to hear.
+    def _run_process(self) -> None:
+        """Start the process, and wait for its end. Runs on `thread`."""
+        # The process inherits this mask until it ignores the signal: only the main process handles Ctrl-C.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with self._lock:
-                if self._is_unwanted:
+                if self._must_end:
                     return
                 self._process = subprocess.Popen(
                     [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", _PROGRAM],  # type: ignore[attr-defined]
@@ -131,8 +145,9 @@ class Worker:
         finally:
             self._theirs.close()
         process = self._process
-        stdin: Any = process.stdin
-        with suppress(OSError):  # it has ended already
+        stdin = process.stdin
+        assert stdin is not None
+        with suppress(OSError):  # the process has ended already
             stdin.write(json.dumps(self._config).encode() + b"\n")
             stdin.flush()
         self._code = process.wait()
@@ -145,24 +160,25 @@ class Worker:
         for kind, parts in early:
             connection.send(kind, parts)
 
-    # -- what is said to it
+    # -- frames to it
 
-    def tell(self, head: tuple[Any, ...], value: list[Any] | None = None, lenient: bool = False) -> int:
-        """Send it something, and go on; how many bytes that were. What cannot be sent is refused here."""
+    def tell(self, head: Entry, value: Sequence[object] | None = None, lenient: bool = False) -> int:
+        """Send a frame to it, and return at once; the result is the size in bytes. Raises if it cannot be sent."""
         parts = self._codec.encode([head])
         if value is not None:
             parts += self._codec.encode_leniently(value) if lenient else self._codec.encode(value)
         size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
         if size > self._workers.limit:
             raise FrameTooLarge(size, self._workers.limit)
+        self._sent += 1
         if self._connection is not None:
             self._connection.send(ORDER, parts)
         else:
             self._early.append((ORDER, parts))
         return size
 
-    def answer(self, number: int, ok: bool, value: Any) -> None:
-        """Answer what it has asked for."""
+    def answer(self, number: int, ok: bool, value: object) -> None:
+        """Answer one of its requests."""
         if self._is_over:
             return
         try:
@@ -170,55 +186,71 @@ class Worker:
         except Exception as exc:
             self.tell(("answer", number, False), [Failure.of(exc)])
 
-    def see_off(self, executor: ProcessExecutor) -> None:
-        """An actor is its guest no longer."""
+    def release(self, executor: ExecutorPort) -> None:
+        """It no longer hosts that actor."""
         if self.actors.pop(executor.number, None) is not None and not self._is_over:
             self.tell(("leave", executor.number))
 
-    # -- what it says
+    # -- frames from it
 
-    def _take(self, kind: int, parts: list[Any]) -> None:
+    def _take(self, kind: int, parts: list[bytearray]) -> None:
         if kind != MAIL:
             return
         try:
             for entry in self._codec.decode(parts):
-                self._hear(entry)
+                self._process_entry(entry)
         except Exception as exc:
             _log.exception("%s: what it says cannot be understood", self.name)
             self.kill(f"what it said could not be understood: {in_words(exc)}")
 
-    def _hear(self, entry: tuple[Any, ...]) -> None:
+    def _process_entry(self, entry: Entry) -> None:
         word, *rest = entry
         if word in _ABOUT_ACTORS:
             number, *what = rest
             executor = self.actors.get(number)
             if executor is not None:
                 _ABOUT_ACTORS[word](executor, *what)
+        elif word == "idle":
+            self._reported_idle(rest[0])
         elif word == "hello":
             self._codec.peer_knows(rest[0])
         else:
             self._service.do(word, rest)
 
-    # -- its end
+    def is_at_rest(self) -> bool:
+        """Whether it had nothing to do when it had taken all that was sent to it; handlers may be suspended."""
+        return not self._is_manual or self._idle_after == self._sent
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when it next reports that it is idle."""
+        self._on_idle.append(tell)
+
+    def _reported_idle(self, frames: int) -> None:
+        self._idle_after = frames
+        waiting, self._on_idle = self._on_idle, []
+        for tell in waiting:
+            tell()
+
+    # -- end
 
     def close(self) -> threading.Thread:
-        """Let it end: it does when its connection has. One that does not is killed, by the thread that is returned."""
+        """Close the connection, so that it ends. Returns a thread that waits for that, and kills it if need be."""
         self._is_over = True
         with self._lock:
-            self._is_unwanted = True
+            self._must_end = True
         self._service.close()
         self._stream.abort()
-        closer = threading.Thread(target=self._see_out, name=f"{self.name} (ends)", daemon=True)
+        closer = threading.Thread(target=self._wait_or_kill, name=f"{self.name} (ends)", daemon=True)
         closer.start()
         return closer
 
-    def _see_out(self) -> None:
+    def _wait_or_kill(self) -> None:
         self.thread.join(_GRACE)
         self._kill()
         self.thread.join()
 
     def kill(self, why: str) -> None:
-        """End it at once, because of something: its guests fail."""
+        """End it at once: its actors fail."""
         if not self._is_over:
             self._why = why
             self._stream.abort()
@@ -230,18 +262,18 @@ class Worker:
                 process.kill()
 
     def _lost(self, error: BaseException | None) -> None:
-        """The connection has ended, and with it, for us, the process."""
+        """The connection is lost, so we give up the process."""
         if self._is_over:
             return
         self._is_over = True
         with self._lock:
-            self._is_unwanted = True
+            self._must_end = True
         self._kill()
         self.thread.join(_PATIENCE)
         self._workers.lost(self)
         self._service.close()
         if isinstance(error, OSError):
-            error = None  # so it reads when the other end dies with something unread
+            error = None  # the usual error when the other end dies with unread data
         lost = WorkerLost(self._describe(error))
         lost.__cause__ = self._cause or error
         actors, self.actors = self.actors, {}
@@ -272,7 +304,7 @@ _ABOUT_ACTORS: dict[str, Callable[..., None]] = {
     "reply": ProcessExecutor.answered,
     "called": ProcessExecutor.called,
     "unreadable": ProcessExecutor.unreadable,
-    "cancelled": ProcessExecutor.heard,
+    "cancelled": ProcessExecutor.cancel_confirmed,
     "stop": ProcessExecutor.stop_actor,
     "unstash": ProcessExecutor.unstash,
     "supervise": ProcessExecutor.supervise,

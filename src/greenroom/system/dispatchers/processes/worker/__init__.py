@@ -1,1 +1,1 @@
-"""The worker's side: its main function, its host, and stubs for what stayed in the main process."""
+"""The worker process: its main function, its host, and stubs for what is in the main process."""

@@ -1,15 +1,15 @@
-"""One actor in a worker: its instance, its context, and how far it is with its messages.
+"""One hosted actor: its instance, its context, and its progress.
 
-Messages that home sends are put into the mailbox of a cell of the worker's own loop, which handles them as it does
-everywhere; so a guest's handlers cost what an actor's do. What is particular is told by the host (`guesthouse`).
+Messages from the main process go into the mailbox of a cell on the worker's own loop, which handles them as any loop
+does. So a hosted actor's handlers cost no more than others. What is special is in the loop's host (`WorkerHost`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.behavior import BehaviorBase
 from greenroom._core.itemkinds import STASHED as PUT_ASIDE
@@ -17,6 +17,7 @@ from greenroom.actor.api.becoming import CurrentBehavior, become_next, install_b
 from greenroom.actor.api.behavior import SAME, STOPPED, Behavior
 from greenroom.actor.life.spec import BEHAVIOR, HANDLER, ActorSpec
 from greenroom.actor.life.starting import install_actor
+from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import NotAnActor
 from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Progress
@@ -31,7 +32,7 @@ __all__ = ["HostedActor"]
 
 
 class HostedActor:
-    """An actor of another process, whose code runs here. Belongs to the loop's own thread."""
+    """An actor of the main process whose code runs here. For the loop's own thread only."""
 
     __slots__ = (
         "_asides",
@@ -55,69 +56,69 @@ class HostedActor:
         self._host = host
         self.number = number
         self.cell = cell
-        # The number of its first message; of the next that is to come; and of the first that home thinks is not done.
+        # The numbers of its first message, of the next to arrive, and of the first not reported as done.
         self._base = base
         self._expected = base
         self._reported = base
-        # How many times it has sent something back.
+        # How many times it has returned messages.
         self._epoch = 0
-        # How many were not simply handled; and those of them that home does not know of yet.
+        # How many messages were stashed, unhandled or failed; and those of them that are not reported yet.
         self._others = 0
         self._asides: list[tuple[int, int]] = []
-        # How many it has put aside.
+        # How many messages it has stashed.
         self.stashed = 0
-        # Whether it wants back what it has put aside, among that the message in hand.
+        # Whether to unstash all messages as soon as the main process knows of them.
         self._unstashes_later = False
         # How many messages it has failed on.
         self._failures = 0
-        self._supervision: Any = None
-        # The task whose end is waited for.
-        self._awaited: Any = None
+        self._supervision: object = None
+        # The suspended task that will call `_wake`.
+        self._awaited: object = None
         self.is_gone = False
 
-    # -- how far it is
+    # -- progress
 
     def done(self) -> int:
         """The number of the first message that is not done."""
         return int(self._base + self.cell.handled + self._others)
 
     def wants(self, epoch: int) -> bool:
-        """Whether to take in what was sent then; else home does not know yet that it has them still."""
+        """Whether to accept messages of this epoch. Those of an earlier one will be sent again."""
         return epoch == self._epoch
 
-    def take_in(self, number: int, lane: int, messages: list[Any], senders: Any) -> None:
-        """Messages have come."""
+    def take_in(self, number: int, lane: int, messages: list[object], senders: object) -> None:
+        """Messages have arrived."""
         if not isinstance(senders, list):
-            senders = [senders] * len(messages)
+            receipts = [senders] * len(messages)
         else:
-            senders = [self._receipt(number + at, one) for at, one in enumerate(senders)]
+            receipts = [self._receipt(number + at, one) for at, one in enumerate(senders)]
         self._expected += len(messages)
         if lane == 1:
-            self.cell.take_in(messages, senders)
+            self.cell.take_in(messages, receipts)
         else:
-            for message, sender in zip(messages, senders, strict=True):
+            for message, sender in zip(messages, receipts, strict=True):
                 self.cell.enqueue(lane, message, sender)
         self.cell.make_runnable()
         self._host.active[self] = None
 
-    def _receipt(self, number: int, sender: Any) -> Any:
+    def _receipt(self, number: int, sender: object) -> object:
         if not isinstance(sender, Asked):
             return sender
         question = Question.__new__(Question)
-        asker = None if sender.sender is None else sender.sender._cell
+        asker = sender.sender._cell if isinstance(sender.sender, Address) else None
         question.set_up(self.cell.loop, self.cell, asker, -1.0)
         question.tell_future(Relay(partial(self._replied, number)), None)
         return question
 
     def report(self, failure: BaseException | None = None, returned: int | None = None, waits: bool = False) -> None:
-        """Tell home how far it is, if that is news."""
+        """Report the progress to the main process, if there is any."""
         done = self.done()
         asides = self._asides
-        has_put_aside = self._has_put_aside()
-        if has_put_aside:
+        has_stashed = self._has_stashed_current()
+        if has_stashed:
             done -= 1  # the message is still in hand
             asides = [aside for aside in asides if aside[0] < done]
-        unstashes, waits = self._unstashes_later and not has_put_aside, waits or self._unstashes_later
+        unstashes, waits = self._unstashes_later and not has_stashed, waits or self._unstashes_later
         if done != self._reported or asides or failure is not None or returned is not None or waits:
             self._asides = [aside for aside in self._asides if aside[0] >= done]
             self._reported = done
@@ -130,7 +131,7 @@ class HostedActor:
             self._host.channel.post("supervise", self.number, *self._host.channel.outcome(True, self._supervision))
 
     def _has_new_supervision(self) -> bool:
-        """Whether it has become something that says itself what becomes of it when it fails."""
+        """Whether it has become a behavior with another supervision of its own."""
         extras = self.cell.record.extras
         own = None if extras.settings_of_behavior is None else extras.settings_of_behavior.supervision
         if own is None or own is self._supervision:
@@ -138,14 +139,14 @@ class HostedActor:
         self._supervision = own
         return True
 
-    def _has_put_aside(self) -> bool:
-        """Whether the message in hand is one that has been put aside."""
+    def _has_stashed_current(self) -> bool:
+        """Whether the message in hand has been stashed."""
         task, visits = self.cell.task, self._host.loop.visits
         hand = visits if visits.hand is self.cell else task
         return hand is not None and hand.kind == PUT_ASIDE
 
-    def look(self) -> bool:
-        """Report; whether there is more to come without a message from home."""
+    def update(self) -> bool:
+        """Report the progress. True if there will be more without a message from the main process."""
         self.report()
         task = self.cell.task
         if task is not None:
@@ -155,18 +156,18 @@ class HostedActor:
             return False
         return self.cell.waiting() or self._host.loop.visits.hand is self.cell
 
-    def _wake(self, task: Any) -> None:
-        """What was suspended has ended."""
+    def _wake(self, task: object) -> None:
+        """The suspended task has ended."""
         self._awaited = None
         if not self.is_gone:
             self._host.active[self] = None
-            self._host.look_soon()
+            self._host.report_soon()
 
     def hurry(self, number: int) -> None:
-        """Something has come that goes before what was not begun, from this number on: that is home's again."""
+        """Return the messages that were not started, from this number on: something more urgent must go first."""
         waiting = self.cell.queued()
         kept = max(0, number - (self._expected - waiting))
-        if waiting > kept:  # else it comes too late: home is done with the messages that it means
+        if waiting > kept:  # else it is too late: those messages are done
             messages, senders = self.cell.peek(0, kept)
             self._drop_all()
             self.cell.take_in(messages, senders)
@@ -179,44 +180,44 @@ class HostedActor:
             self.cell.loop.admission.take_next(self.cell)
 
     def return_the_rest(self, waits: bool = False, failure: BaseException | None = None) -> None:
-        """What has not been begun is home's again."""
+        """Return all messages that were not started."""
         self._expected -= self.cell.queued()
         self._drop_all()
         self._epoch += 1
         self.report(failure, self._expected, waits)
 
-    # -- what becomes of a message
+    # -- outcomes of messages
 
     def set_aside(self, what: int) -> None:
-        """The message in hand is not simply handled."""
+        """The message in hand is UNHANDLED or STASHED."""
         self._asides.append((self.done(), what))
         self._others += 1
 
-    def put_aside(self) -> None:
-        """The message in hand is put aside."""
+    def stash_current(self) -> None:
+        """The message in hand is stashed."""
         self.set_aside(STASHED)
         self.stashed += 1
 
     def unhandled(self) -> None:
-        """The message in hand is not for this actor."""
+        """The message in hand is not handled by this actor."""
         self.set_aside(UNHANDLED)
 
     def unstash_all(self) -> int:
-        """Have home queue again what was put aside."""
+        """Have the main process queue all stashed messages again; return how many there are."""
         count, self.stashed = self.stashed, 0
         if count:
-            self._unstashes_later = True  # when home knows of all of it
+            self._unstashes_later = True  # when the main process knows of all of them
             self.return_the_rest(waits=True)
         return count
 
     def failed(self, cause: BaseException) -> None:
-        """Its handler let `cause` out: home decides what becomes of it."""
+        """Its handler raised `cause`: the main process decides what happens next."""
         sender = self._host.loop.visits.sender
         if isinstance(sender, Question):
-            sender.replied = True  # what the asker hears depends on that decision too
+            sender.replied = True  # the reply depends on that decision too
         tally = self.cell.tally
         failures = 0 if tally is None else tally.failed
-        # One that was put aside first is not what failed: it waits to be handled again.
+        # A message that was stashed before the handler raised has not failed: it will be handled again.
         was_message, self._failures = failures > self._failures, failures
         self.return_the_rest(failure=cause)
         if was_message:
@@ -224,25 +225,25 @@ class HostedActor:
             self._reported = self.done()
 
     def cannot_read(self, number: int, count: int, error: BaseException) -> None:
-        """Messages have come that cannot be unpickled: nothing that was sent after them is taken in either."""
+        """Messages have arrived that cannot be unpickled: they and all sent after them are ignored."""
         self._epoch += 1
         self._host.channel.post(
             "unreadable", self.number, number, count, self._epoch, self._host.channel.failure(error)
         )
 
     def stop(self) -> None:
-        """It is to stop, after the message in hand."""
+        """Stop after the message in hand."""
         self.return_the_rest(waits=True)
         self._host.channel.post("stop", self.number)
 
-    def _replied(self, number: int, ok: bool, value: Any) -> None:
+    def _replied(self, number: int, ok: bool, value: object) -> None:
         """A question has been answered."""
         self._host.channel.post("reply", self.number, number, *self._host.channel.outcome(ok, value))
 
     # -- calls
 
-    def make(self, spec: ActorSpec) -> tuple[Any, Any]:
-        """Make the actor: its class, if it has one, and its own supervision."""
+    def make(self, spec: ActorSpec) -> tuple[type | None, object]:
+        """Create the actor; return its class, if it has one, and its own supervision."""
         record = self.cell.record
         if spec.kind == HANDLER:
             install_behavior(record, CurrentBehavior(spec.factory, record, None))
@@ -260,27 +261,27 @@ class HostedActor:
         is_class = spec.kind not in (HANDLER, BEHAVIOR)
         return type(record.cell.subject) if is_class else None, supervision
 
-    def hook(self, name: str) -> Callable[..., Any]:
-        """What home calls by this name."""
+    def hook(self, name: str) -> Callable[..., object]:
+        """The function that the main process calls by this name."""
         if name == "handle":
             return self._handle
         if name == "signal":
             return self._signal
-        method: Callable[..., Any] = getattr(self._instance(), name)
+        method: Callable[..., object] = getattr(self._instance(), name)
         return method
 
-    def _instance(self) -> Any:
+    def _instance(self) -> object:
         extras = self.cell.record.extras
         return extras.behaviors[0].subject if extras is not None and extras.behaviors else self.cell.subject
 
-    def _handle(self, message: object) -> Any:
+    def _handle(self, message: object) -> object:
         return self.cell.handler(self.cell.subject, message)
 
-    def _signal(self, signal: object) -> Any:
+    def _signal(self, signal: object) -> object:
         extras = self.cell.record.extras
         return None if extras is None or extras.on_signal is None else extras.on_signal(self.cell.record, signal)
 
-    def called(self, call: int, name: str, result: Any) -> None:
+    def called(self, call: int, name: str, result: object) -> None:
         """A call has returned."""
         if isinstance(result, BehaviorBase):
             result = self._absorb(result)
@@ -288,8 +289,8 @@ class HostedActor:
             result = None
         self._host.channel.post("called", self.number, call, *self._host.channel.outcome(True, result))
 
-    def _absorb(self, verdict: Any) -> Any:
-        """Become what a hook has returned; what is left of it for home to do."""
+    def _absorb(self, verdict: BehaviorBase) -> BehaviorBase:
+        """Become the behavior that a hook has returned; return what the main process must still do."""
         if isinstance(verdict, Behavior) and verdict is not STOPPED and not verdict.unhandled:
             if verdict is not SAME:
                 become_next(self.cell, verdict)
@@ -302,11 +303,11 @@ class HostedActor:
 
 
 _ANSWERS = ("make", "snapshot", "inspect")
-"""Calls whose result somebody wants, whatever it is."""
+"""Calls whose result is needed, whatever it is."""
 
 
 class CallOrder:
-    """An order of the guest's cell: one call, and its report."""
+    """An order of a hosted actor's cell: makes one call, and reports its outcome."""
 
     __slots__ = ("_actor", "_arguments", "_call", "_find", "_name")
 
@@ -315,8 +316,8 @@ class CallOrder:
         actor: HostedActor,
         call: int,
         name: str,
-        find: Callable[[], Callable[..., Any]],
-        arguments: tuple[Any, ...],
+        find: Callable[[], Callable[..., object]],
+        arguments: tuple[object, ...],
     ) -> None:
         self._actor = actor
         self._call = call
@@ -324,7 +325,7 @@ class CallOrder:
         self._find = find
         self._arguments = arguments
 
-    def __call__(self, cell: Cell) -> Any:
+    def __call__(self, cell: Cell) -> object:
         try:
             result = self._find()(*self._arguments)
             if isawaitable(result):
@@ -334,7 +335,7 @@ class CallOrder:
             self._actor.call_failed(self._call, exc)
         return None
 
-    async def _go_on(self, awaitable: Any) -> None:
+    async def _go_on(self, awaitable: Awaitable[object]) -> None:
         try:
             self._actor.called(self._call, self._name, await awaitable)
         except GeneratorExit:

@@ -1,11 +1,11 @@
-"""A worker's end of the connection to its home.
+"""The worker's end of the connection to the main process.
 
-What guests send is gathered while the loop ticks, and sent as one frame. Somebody who must have an answer before the
-next line runs (`ctx.spawn`, say) gets it by pumping the stream: what else arrives meanwhile only queues up.
+What hosted actors send is collected during a tick, and sent as one frame. A call that needs its answer at once (such as
+`ctx.spawn`) gets it by pumping the stream; what else arrives in the meantime is only queued.
 
-A handler may take long, and what it has sent must not wait for its end. So a thread looks whether a tick goes on that
-has mail, and sends that. It writes only while the loop's own thread is in a tick, and not pumping, and holds `_lock`
-meanwhile; the loop's thread takes the lock before it leaves either.
+A handler may take long, and what it has sent must not wait for its end. So a thread checks for mail of a tick that does
+not end, and sends it. It writes only while the loop's own thread is in a tick and not pumping, and holds `_lock` while
+it does. The loop's thread takes the lock before it leaves the tick or starts to pump.
 """
 
 from __future__ import annotations
@@ -17,57 +17,71 @@ from _thread import get_ident
 from collections.abc import Callable, Coroutine
 from itertools import count
 from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WorkerLost, in_words
-from greenroom.system.dispatchers.processes.protocol import MAIL
+from greenroom.system.dispatchers.processes.protocol import MAIL, Entry
+from greenroom.system.dispatchers.processes.relay import OnOutcome, error_of
 from greenroom.wire.codec import Codec, pack
 from greenroom.wire.failures import Failure
 from greenroom.wire.streams import Stream
 from greenroom.wire.transport import Connection, Side
 
+if TYPE_CHECKING:
+    import socket
+
+    from greenroom._core.scheduler.loop import Loop
+
 __all__ = ["MainChannel"]
+
+Answer = Coroutine[Any, Any, Any]
+"""To be awaited: what the main process answers."""
 
 _log = logging.getLogger("greenroom")
 
 _MANY = 1024
-"""Entries that are sent without waiting for the end of the tick."""
+"""So many entries are sent without waiting for the end of the tick."""
 _BUSY = 0.005
-"""Seconds after which a tick that goes on has its mail sent."""
+"""Seconds after which the mail of a tick is sent, though the tick has not ended."""
 _LONG = 10_000
-"""Characters of what an exception says that is too long to be sent."""
+"""Characters that we send of the text of an exception that is too long."""
 _PATIENCE = 30.0
-"""Seconds that home has to answer."""
+"""Seconds that the main process has to answer."""
 
 
 class MainChannel:
-    """The connection of a worker. Belongs to the loop's own thread, but for `request` and `post_from_outside`."""
+    """The connection of a worker. For the loop's own thread only, except `request` and `post_from_outside`."""
 
-    def __init__(self, loop: Any, aio: asyncio.AbstractEventLoop, limit: int) -> None:
+    def __init__(self, loop: Loop, aio: asyncio.AbstractEventLoop, limit: int) -> None:
         self._loop = loop
         self._aio = aio
         self.limit = limit
         self.codec = Codec()
         self.over = asyncio.Event()
-        self._connection: Any = None
-        self._stream: Any = None
-        # Invariant: written under _lock, as everything that is sent
-        self._mail: list[tuple[Any, ...]] = []
+        self._connection: Connection | None = None
+        # How many frames have been taken.
+        self.frames = 0
+        self._stream: Stream | None = None
+        # Invariant: written under _lock, and so is everything that is sent
+        self._mail: list[Entry] = []
         self._lock = threading.RLock()
         self._is_pumping = False
-        # Set while there may be mail of a tick that goes on.
+        # Set while there may be mail of a tick that has not ended.
         self._has_mail = threading.Event()
-        threading.Thread(target=self._send_for_the_busy, name="sends for handlers that take long", daemon=True).start()
+        threading.Thread(target=self._send_in_long_ticks, name="sends for handlers that take long", daemon=True).start()
         self._is_flush_due = False
         self._numbers = count(1)
-        # Invariant: what has been asked of home and not been answered: called with whether it went well, and the value
-        self._waiting: dict[int, Callable[[bool, Any], object]] = {}
-        # What is to be done before a frame is sent, so that it has the latest.
+        # Invariant: the callbacks of requests that the main process has not answered
+        self._waiting: dict[int, OnOutcome] = {}
+        # Called before a frame is sent, to add the latest reports to it.
         self.before_flush: Callable[[], object] = lambda: None
-        self.on_order: Callable[[tuple[Any, ...], list[Any]], object] = lambda head, parts: None
+        # Called after each frame that was taken.
+        self.after_frame: Callable[[], object] = lambda: None
+        # Called with the head of a frame, and its other parts.
+        self.on_order: Callable[[Entry, list[bytearray]], object] = lambda head, parts: None
 
-    def connect(self, sock: Any, secret: bytes, on_open: Callable[[], object]) -> None:
-        """Begin."""
+    def connect(self, sock: socket.socket, secret: bytes, on_open: Callable[[], object]) -> None:
+        """Start the handshake; call `on_open` when it is done."""
 
         def opened(connection: Connection) -> None:
             self._connection = connection
@@ -81,14 +95,16 @@ class MainChannel:
         self._connection = None
         self.over.set()
 
-    def _take(self, kind: int, parts: list[Any]) -> None:
+    def _take(self, kind: int, parts: list[bytearray]) -> None:
+        self.frames += 1
         head = self.codec.decode(parts[:2])[0]
         if head[0] == "answer":
             self._take_answer(head[1], head[2], parts[2:])
         else:
             self.on_order(head, parts[2:])
+        self.after_frame()
 
-    def _take_answer(self, number: int, ok: bool, parts: list[Any]) -> None:
+    def _take_answer(self, number: int, ok: bool, parts: list[bytearray]) -> None:
         told = self._waiting.pop(number, None)
         if told is None:
             return
@@ -100,8 +116,8 @@ class MainChannel:
 
     # -- mail
 
-    def post(self, *entry: Any) -> None:
-        """Send something home: at the end of the tick, or soon."""
+    def post(self, *entry: object) -> None:
+        """Send an entry to the main process: at the end of the tick, or soon."""
         with self._lock:
             self._mail.append(entry)
         if len(self._mail) >= _MANY:
@@ -113,11 +129,11 @@ class MainChannel:
             self._is_flush_due = True
             self._aio.call_soon(self.flush)
 
-    def _send_for_the_busy(self) -> None:
-        """Send what waits for the end of a tick that does not come. A thread of its own."""
+    def _send_in_long_ticks(self) -> None:
+        """Send the mail of ticks that take long. Runs on a thread of its own."""
         tick = -1
         while self._has_mail.wait():
-            sleep(_BUSY)  # not for something to happen, but to see whether it does not
+            sleep(_BUSY)  # to see whether the same tick still runs after that
             with self._lock:
                 if not self._mail:
                     self._has_mail.clear()
@@ -125,62 +141,62 @@ class MainChannel:
                     self._send_mail()
                 tick = self._loop.ticks
 
-    def post_from_outside(self, *entry: Any) -> None:
-        """The same, from any thread."""
+    def post_from_outside(self, *entry: object) -> None:
+        """Like `post`, from any thread."""
         if get_ident() == self._loop.runq.thread:
             self.post(*entry)
         elif not self._aio.is_closed():
             self._aio.call_soon_threadsafe(self.post, *entry)
 
     def flush(self) -> None:
-        """Send what has been gathered."""
+        """Send the collected mail."""
         self._is_flush_due = False
         self.before_flush()
         with self._lock:
             self._send_mail()
         if self._connection is not None and self._connection.is_congested and not self._is_pumping:
-            # Home does not keep up: whoever has so much to say must wait, or it would fill our memory.
+            # The main process does not keep up: block until it does, or unsent mail would fill our memory.
             self._pump(lambda: self._connection is None or not self._connection.is_congested)
 
     def _pump(self, is_done: Callable[[], bool]) -> bool:
-        """Send, and take what arrives, until `is_done()`; False when that has taken too long."""
+        """Send and receive until `is_done()`; False if that took too long, or the connection is lost."""
+        assert self._stream is not None
         with self._lock:
             self._is_pumping = True
         try:
-            done: bool = self._stream.pump(is_done, monotonic() + _PATIENCE)
+            return self._stream.pump(is_done, monotonic() + _PATIENCE)
         finally:
             self._is_pumping = False
-        return done
 
     def _send_mail(self) -> None:
         mail, self._mail = self._mail, []
         if mail and self._connection is not None:
-            self._send(mail)
+            self._send(self._connection, mail)
 
-    def _send(self, mail: list[tuple[Any, ...]]) -> None:
+    def _send(self, connection: Connection, mail: list[Entry]) -> None:
         try:
-            self._connection.send(MAIL, self.codec.encode(mail))
+            connection.send(MAIL, self.codec.encode(mail))
         except FrameTooLarge as exc:
             if len(mail) == 1:
-                _log.error("something cannot be sent home: %s", exc)  # what is in it has been measured, so it is a name
+                _log.error("something cannot be sent home: %s", exc)  # values were checked, so it is a name
                 return
             middle = len(mail) // 2
-            self._send(mail[:middle])
-            self._send(mail[middle:])
+            self._send(connection, mail[:middle])
+            self._send(connection, mail[middle:])
 
-    def pack(self, message: object) -> Any:
-        """The message as it is sent home; raise what its sender should hear, if it cannot be."""
+    def pack(self, message: object) -> object:
+        """The form in which a message is sent. Raises if it cannot be sent; the error is for its sender."""
         return pack(message, self.limit)
 
-    def outcome(self, ok: bool, value: object) -> tuple[bool, Any]:
-        """How something went, as it is sent home: what cannot be sent is a failure."""
+    def outcome(self, ok: bool, value: object) -> tuple[bool, object]:
+        """The form in which an outcome is sent. A result that cannot be sent becomes a failure."""
         try:
             return ok, self.pack(value)
         except (NotSendable, FrameTooLarge) as exc:
-            return False, self.failure(exc if ok else value.exc)  # type: ignore[attr-defined]
+            return False, self.failure(value.exc if isinstance(value, Failure) and not ok else exc)
 
-    def failure(self, error: BaseException | None) -> Any:
-        """An exception, as it is sent home; the beginning of it, if it is too long."""
+    def failure(self, error: BaseException | None) -> object:
+        """The form in which an exception is sent; its text is cut if it is too long."""
         if error is None:
             return None
         try:
@@ -190,52 +206,52 @@ class MainChannel:
 
     # -- questions
 
-    def ask(self, told: Callable[[bool, Any], object], *entry: Any) -> int:
-        """Send something that home answers, in its own time; the number it has."""
+    def ask(self, told: OnOutcome, *entry: object) -> int:
+        """Send a request, and call `told` with the outcome; return the number of the request."""
         number = next(self._numbers)
         word, *rest = entry
         self._waiting[number] = told
         self.post(word, number, *rest)
         return number
 
-    def request(self, actor: int, what: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Have home do something, and wait for it. From any thread."""
+    def request(self, actor: int, what: str, /, *args: object, **kwargs: object) -> Any:
+        """Have the main process do something, and block until it has. From any thread."""
         given = self.pack((args, kwargs))
         if get_ident() != self._loop.runq.thread:
             waiting = asyncio.run_coroutine_threadsafe(self._wait_for(actor, what, given), self._aio)
             return waiting.result(_PATIENCE)
-        outcome: list[tuple[bool, Any]] = []
+        outcome: list[tuple[bool, object]] = []
         self.ask(lambda ok, value: outcome.append((ok, value)), "request", actor, what, given)
         self.flush()
         if not self._pump(lambda: bool(outcome)):
             if self.over.is_set():
                 raise WorkerLost(f"{what} needs the process that started this one, which is gone")
             raise LoopBusy("home", f"{what} waited {_PATIENCE:g} s for an answer")
-        return _settle(*outcome[0])
+        return _result_of(*outcome[0])
 
-    async def _wait_for(self, actor: int, what: str, given: Any) -> Any:
+    async def _wait_for(self, actor: int, what: str, given: object) -> object:
         return await self._begin(actor, what, given)
 
-    def begin(self, actor: int, what: str, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
-        """Have home do something that takes a while; to be awaited."""
+    def begin(self, actor: int, what: str, /, *args: object, **kwargs: object) -> Answer:
+        """Have the main process do something that takes a while; to be awaited."""
         return self._begin(actor, what, self.pack((args, kwargs)))
 
-    def _begin(self, actor: int, what: str, given: Any) -> Coroutine[Any, Any, Any]:
-        future: asyncio.Future[tuple[bool, Any]] = self._aio.create_future()
+    def _begin(self, actor: int, what: str, given: object) -> Answer:
+        future: asyncio.Future[tuple[bool, object]] = self._aio.create_future()
 
-        def told(ok: bool, value: Any) -> None:
+        def told(ok: bool, value: object) -> None:
             if not future.done():
                 future.set_result((ok, value))
 
         self.ask(told, "request", actor, what, given)
 
-        async def wait() -> Any:
-            return _settle(*(await future))
+        async def wait() -> object:
+            return _result_of(*(await future))
 
         return wait()
 
 
-def _settle(ok: bool, value: Any) -> Any:
+def _result_of(ok: bool, value: object) -> object:
     if ok:
         return value
-    raise value.restore()
+    raise error_of(value)

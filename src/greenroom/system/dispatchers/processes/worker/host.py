@@ -1,12 +1,13 @@
-"""The host of a worker's loop, and what home tells it.
+"""The host of a worker's loop. It carries out the orders of the main process.
 
-The cells of this loop are of two kinds: guests, whose messages are handled here, and stand-ins for actors that are
-elsewhere, whose messages leave at once.
+This loop has two kinds of cells: those of hosted actors, whose messages are handled here, and stubs for all other
+actors, whose messages are forwarded to the main process at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from greenroom._core.flags import INTERCEPTED
@@ -21,6 +22,7 @@ from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import Settings, attach_record
 from greenroom.actor.records.states import State
 from greenroom.lanes import LARGEST_CAPACITY, Lane, MailboxConfig
+from greenroom.system.dispatchers.processes.relay import error_of
 from greenroom.system.dispatchers.processes.worker.actor import CallOrder, HostedActor
 from greenroom.system.dispatchers.processes.worker.channel import MainChannel
 from greenroom.system.dispatchers.processes.worker.stubs import RemoteContext, RemoteRef, RemoteSystem
@@ -28,47 +30,58 @@ from greenroom.wire.address import ActorAddress
 from greenroom.wire.codec import Packed, registered_names
 
 if TYPE_CHECKING:
+    from greenroom._core.behavior import BehaviorBase
     from greenroom._core.scheduler.loop import Loop
     from greenroom.exits import ExitReason
+    from greenroom.system.dispatchers.processes.protocol import Entry
+    from greenroom.wire.transport import Buffer
 
 __all__ = ["WorkerHost"]
 
 _LARGE = 1 << 16
-"""Bytes of a message that is sent at once."""
-_SIZED = frozenset((str, bytes, Packed))
+"""A message of more bytes is sent at once, not at the end of the tick."""
+_SIZED = (str, bytes, Packed)
+_TURNS = 5
+"""Turns of asyncio in which what is ready comes to rest, as for a `ManualClock`."""
 _ROOMY = MailboxConfig(capacity=LARGEST_CAPACITY)
 
 
 class WorkerHost(Host):
-    """Keeps the guests of one worker. Belongs to the loop's own thread."""
+    """The host of one worker's loop, with its hosted actors. For the loop's own thread only."""
+
+    loop: Loop
+    channel: MainChannel
 
     def __init__(self, system: str) -> None:
         self.port = RemoteSystem(system, self)
         self.settings = Settings(None, {})  # type: ignore[arg-type]
-        self.loop: Any = None
-        self.channel: Any = None
         self.actors: dict[int, HostedActor] = {}
         self._by_cell: dict[Cell, HostedActor] = {}
-        # Those that have been given something to do, and may have done it.
+        # The actors that may have progress to report.
         self.active: dict[HostedActor, None] = {}
-        self._is_look_due = False
+        self._is_report_due = False
+        # Whether a look at the worker's rest is due; and after how many frames it last reported to be idle.
+        self._is_rest_due = False
+        self._idle_after = -1
         self._refs: WeakValueDictionary[tuple[str, int, str], RemoteRef] = WeakValueDictionary()
-        # What system this is a worker of, by its token; known from the first guest on.
+        # Whether the system has a `ManualClock`.
         self.is_manual = False
-        # Questions of guests that have no answer, by the numbers that home knows them by.
+        # Questions of hosted actors that are not answered, with the numbers of their requests.
         self._asked: dict[Question, int] = {}
 
     def serve(self, loop: Loop, channel: MainChannel) -> None:
-        """Be the host of `loop`, and home's ear."""
+        """Be the host of `loop`, and take the orders that arrive by `channel`."""
         self.loop = loop
         self.channel = channel
-        channel.on_order = self._hear
-        channel.before_flush = self._look_after_all
+        channel.on_order = self._take_order
+        channel.before_flush = self._report_active
+        if self.is_manual:
+            channel.after_frame = self._rest_soon
 
     # -- refs
 
-    def find(self, token: str, cell_id: int, path: str) -> Any:
-        """The ref of an actor that is elsewhere."""
+    def find(self, token: str, cell_id: int, path: str) -> RemoteRef:
+        """The ref of an actor in another process."""
         key = (token, cell_id, path if cell_id == 0 else "")
         known = self._refs.get(key)
         if known is not None:
@@ -87,14 +100,14 @@ class WorkerHost(Host):
         self._refs[key] = ref
         return ref
 
-    def address_of(self, ref: Any) -> ActorAddress:
-        """Where a ref can be found again."""
+    def address_of(self, ref: Address) -> ActorAddress:
+        """The address of a ref."""
         address: ActorAddress = ref._cell.record
         return address
 
-    # -- what home tells
+    # -- orders of the main process
 
-    def _hear(self, head: tuple[Any, ...], parts: list[Any]) -> None:
+    def _take_order(self, head: Entry, parts: Sequence[Buffer]) -> None:
         word, number, *rest = head
         if word == "enter":
             call, base = rest
@@ -104,9 +117,9 @@ class WorkerHost(Host):
         if actor is None:
             return
         if word == "messages":
-            self._take_in(actor, rest, parts)
+            self._take_in(actor, parts, *rest)
         elif word == "call":
-            self._call(actor, rest, parts)
+            self._call(actor, parts, *rest)
         elif word == "hurry":
             actor.hurry(rest[0])
         elif word == "cancel":
@@ -114,16 +127,16 @@ class WorkerHost(Host):
                 actor.cell.task.cancel()
             self.channel.post("cancelled", number)
         elif word == "leave":
-            self._see_off(actor)
+            self._release(actor)
 
-    def _enter(self, number: int, call: int, base: int, parts: list[Any]) -> None:
+    def _enter(self, number: int, call: int, base: int, parts: Sequence[Buffer]) -> None:
         try:
             ((ref, made, env, names),) = self.channel.codec.decode(parts)
         except Exception as exc:
             self.channel.post("called", number, call, False, self.channel.failure(exc))
             return
         self.channel.codec.peer_knows(names)
-        self.channel.post("hello", registered_names())  # what was just imported may have brought more
+        self.channel.post("hello", registered_names())  # decoding may have imported modules that register types
         cell = self.loop.spawn(None, None, _ROOMY)
         spec = ActorSpec(*made)
         record = RemoteContext()
@@ -137,8 +150,16 @@ class WorkerHost(Host):
         self._by_cell[cell] = actor
         cell.order(CallOrder(actor, call, "make", lambda: actor.make, (spec,)))
 
-    def _take_in(self, actor: HostedActor, rest: list[Any], parts: list[Any]) -> None:
-        number, epoch, lane, count, senders = rest
+    def _take_in(
+        self,
+        actor: HostedActor,
+        parts: Sequence[Buffer],
+        number: int,
+        epoch: int,
+        lane: int,
+        count: int,
+        senders: object,
+    ) -> None:
         if not actor.wants(epoch):
             return
         try:
@@ -148,8 +169,7 @@ class WorkerHost(Host):
             return
         actor.take_in(number, lane, messages, senders)
 
-    def _call(self, actor: HostedActor, rest: list[Any], parts: list[Any]) -> None:
-        call, name = rest
+    def _call(self, actor: HostedActor, parts: Sequence[Buffer], call: int, name: str) -> None:
         try:
             (arguments,) = self.channel.codec.decode(parts)
         except Exception as exc:
@@ -157,14 +177,14 @@ class WorkerHost(Host):
             return
         actor.cell.order(CallOrder(actor, call, name, lambda: actor.hook(name), arguments))
 
-    def _see_off(self, actor: HostedActor) -> None:
-        """A guest leaves: what it has under way ends."""
+    def _release(self, actor: HostedActor) -> None:
+        """Stop hosting an actor: cancel what it has under way."""
         actor.is_gone = True
         self.active.pop(actor, None)
         self.actors.pop(actor.number, None)
-        self.loop.inbound.call(None, lambda: self._clear_away(actor))
+        self.loop.inbound.call(None, lambda: self._retire(actor))
 
-    def _clear_away(self, actor: HostedActor) -> None:
+    def _retire(self, actor: HostedActor) -> None:
         cell = actor.cell
         self._by_cell.pop(cell, None)
         pipes = list(cell.record.ensure_extras().pipes)
@@ -177,52 +197,81 @@ class WorkerHost(Host):
         self.loop.retire(cell)
         cell.subject = cell.handler = cell.context = None
 
-    # -- how far everybody is
+    # -- progress reports
 
-    def look_after_all(self) -> None:
-        """Tell home how far the guests are, and send what they have to say: after each tick."""
-        self._is_look_due = False
+    def report_all(self) -> None:
+        """Report the progress of the hosted actors, and send the mail; called after each tick."""
+        self._is_report_due = False
         self.channel.flush()
+        if self.is_manual:
+            self._rest_soon()
 
-    def _look_after_all(self) -> None:
+    def _report_active(self) -> None:
         for actor in list(self.active):
-            if not actor.look():
+            if not actor.update():
                 self.active.pop(actor, None)
 
-    def look_soon(self) -> None:
-        """Something has happened outside of a tick."""
-        if not self._is_look_due:
-            self._is_look_due = True
-            self.loop.visits.stepper.aio.call_soon(self.look_after_all)
+    def report_soon(self) -> None:
+        """Report progress that was made outside of a tick."""
+        if not self._is_report_due:
+            self._is_report_due = True
+            self.loop.visits.stepper.aio.call_soon(self.report_all)  # type: ignore[union-attr]  # it is attached
 
-    # -- what the loop tells
+    # -- for a clock that is turned by hand: time passes when nobody has anything to do
 
-    def number_in_hand(self) -> int:
-        """Whose code runs, on the loop's own thread; 0 for nobody's."""
+    def _rest_soon(self) -> None:
+        """Look whether there is nothing to do, when asyncio has done what it has ready."""
+        if not self._is_rest_due:
+            self._is_rest_due = True
+            self._turn(_TURNS)
+
+    def _turn(self, left: int) -> None:
+        if left:
+            self.loop.visits.stepper.aio.call_soon(self._turn, left - 1)  # type: ignore[union-attr]  # it is attached
+            return
+        self._is_rest_due = False
+        if self.loop.runq.asleep and not self.loop.has_work():
+            self.report_idle()
+
+    def report_idle(self) -> None:
+        """Tell the main process that there is nothing to do after so many frames, unless it knows."""
+        if self._idle_after != self.channel.frames:
+            self._idle_after = self.channel.frames
+            self.channel.post("idle", self.channel.frames)
+
+    def report_busy(self) -> None:
+        """Tell the main process that there is something to do after all, though it sent nothing."""
+        self._idle_after = -1
+        self.channel.post("idle", -1)
+
+    # -- called by the loop
+
+    def current_number(self) -> int:
+        """The number of the actor whose code runs on the loop's own thread; 0 if none does."""
         actor = None if self.loop.visits.hand is None else self._by_cell.get(self.loop.visits.hand)
         return 0 if actor is None else actor.number
 
     def intercept(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
-        """A message to an actor that is elsewhere leaves at once."""
+        """Forward a message to an actor in another process, at once."""
         self.forward(cell, message, sender, int(lane))
         return True
 
     def examine(self, cell: Cell, message: object) -> None:
-        """The same from another thread: it leaves in its turn."""
+        """Check a message that another thread sends to such an actor; it is forwarded in its turn."""
         self.channel.pack(message)
 
-    def forward(self, cell: Cell, message: object, sender: Any, lane: int) -> None:
-        """Send a message home, to be sent on."""
+    def forward(self, cell: Cell, message: object, sender: object, lane: int) -> None:
+        """Send a message to the main process, which delivers it."""
         given = self.channel.pack(message)
         if isinstance(sender, Question):
             question = sender
 
-            def told(ok: bool, value: Any) -> None:
+            def told(ok: bool, value: object) -> None:
                 self._asked.pop(question, None)
                 if ok:
                     question.answer(value)
                 else:
-                    question.refuse(value.restore())
+                    question.refuse(error_of(value))
 
             asker = None if question.asker is None else self._by_cell.get(question.asker)
             number = 0 if asker is None else asker.number
@@ -230,26 +279,28 @@ class WorkerHost(Host):
             entry = (number, cell.record, given, shown, lane, question.timeout)
             self._asked[question] = self.channel.ask(told, "ask", *entry)
         else:
-            shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
-            self.channel.post("tell", cell.record, given, _address(shown), lane)
-            if type(given) in _SIZED and len(given) > _LARGE:
-                self.channel.flush()  # which may have to wait for home: much of that would fill our memory
+            teller = sender.shown_sender() if isinstance(sender, Receipt) else sender
+            self.channel.post("tell", cell.record, given, _address(teller), lane)
+            if isinstance(given, _SIZED) and len(given) > _LARGE:
+                self.channel.flush()  # this blocks while the connection is congested, so that memory does not fill up
 
-    def awaits(self, question: Any) -> None:
-        """A guest's handler waits for an answer: home should know, for it may wait for itself."""
-        self._tell_of(question, "awaits")
+    def awaits(self, question: object) -> None:
+        """A handler waits for an answer. The main process must know, to detect a deadlock."""
+        self._report_question(question, "awaits")
 
-    def gave_up(self, question: Any) -> None:
-        """It does so no longer."""
-        self._tell_of(question, "gives up")
+    def gave_up(self, question: object) -> None:
+        """The handler no longer waits for the answer."""
+        self._report_question(question, "gives up")
 
-    def _tell_of(self, question: Any, word: str) -> None:
+    def _report_question(self, question: object, word: str) -> None:
+        if not isinstance(question, Question) or question.asker is None:
+            return
         number = self._asked.get(question)
         actor = self._by_cell.get(question.asker)
         if number is not None and actor is not None:
             self.channel.post(word, actor.number, number)
 
-    def verdict(self, cell: Cell, verdict: Any) -> None:
+    def verdict(self, cell: Cell, verdict: BehaviorBase) -> None:
         """A handler returned a behavior."""
         if verdict is STOPPED:
             self.request_end(cell, None)
@@ -257,59 +308,63 @@ class WorkerHost(Host):
             become_next(cell, verdict)
 
     def request_end(self, cell: Cell, reason: ExitReason | None) -> None:
-        """A guest is to stop."""
+        """A hosted actor is to stop."""
         actor = self._by_cell.get(cell)
         if actor is not None:
             actor.stop()
 
     def unhandled(self, cell: Cell, message: object, sender: object) -> None:
-        """A message was not for its actor."""
+        """A hosted actor did not handle a message."""
         actor = self._by_cell.get(cell)
         if actor is not None:
             actor.unhandled()
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
-        """A guest's handler let `cause` out."""
+        """The handler of a hosted actor raised `cause`."""
         actor = self._by_cell.get(cell)
         if actor is not None and not actor.is_gone:
             actor.failed(cause)
 
     def lives_on(self, cell: Cell) -> bool:
-        """Whether an actor is not to end: home knows, but here nobody does."""
+        """Whether an actor is not ending. Only the main process knows; here we assume so."""
         return True
 
     def reason_of(self, cell: Cell) -> None:
-        """How an actor ended: home knows."""
+        """How an actor ended. Only the main process knows."""
 
     def late_reply(self, cell: Cell, value: object, asker: object) -> None:
-        """An actor answered when nobody waited any more."""
+        """An actor replied when nobody waited any longer."""
         self.channel.post_from_outside("late", _address(cell.shown()), self._shown(value), _address(asker))
 
     def publish(self, message: object, sender: object, recipient: object, why: str) -> None:
-        """Something is a dead letter."""
+        """Publish a dead letter."""
         self.channel.post_from_outside("letter", self._shown(message), _address(sender), _address(recipient), why)
 
-    def _shown(self, message: object) -> Any:
-        """A message, or what can be said of it."""
+    def _shown(self, message: object) -> object:
+        """The packed message, or its `repr` if it cannot be sent."""
         try:
             return self.channel.pack(message)
         except Exception:
             return repr(message)[:1000]
 
-    def dead_letter(self, cell: Cell, message: object, sender: Any, why: str) -> None:
-        """A message can never be handled. Those to guests are home's."""
+    def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        """A message can never be handled. The main process takes care of those to hosted actors."""
         if cell not in self._by_cell and why != "stopped":
             shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
             self.publish(message, shown, cell.shown(), why)
 
 
 def _leave(host: WorkerHost, message: object) -> None:
-    """The handler of a stand-in: for messages that other threads have sent."""
+    """The handler of a stub's cell, for messages that other threads have sent."""
     visits = host.loop.visits
+    assert visits.hand is not None
     host.forward(visits.hand, message, visits.sender, visits.lane)
-    visits.let_sender_go()  # the answer comes from home
+    visits.let_sender_go()  # the main process answers
 
 
-def _address(ref: Any) -> Any:
-    """Where a ref is to be found; one that is none is sent as nobody."""
-    return ref._cell.loop.host.address_of(ref) if isinstance(ref, Address) else None
+def _address(ref: object) -> ActorAddress | None:
+    """The address of a ref; None for anything else."""
+    if not isinstance(ref, Address):
+        return None
+    address: ActorAddress = ref._cell.loop.host.address_of(ref)
+    return address

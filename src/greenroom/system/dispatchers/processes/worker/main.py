@@ -1,7 +1,7 @@
 """The main function of a worker process.
 
-It ends when its home does: with its standard input, which nobody else holds, with its connection, or when it finds
-itself somebody else's child. Ctrl-C is home's to hear: it tells its workers what comes of it.
+A worker ends with the main process: when its standard input or its connection is closed, or when it gets another
+parent. It ignores Ctrl-C, which the main process handles for all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import socket
 import sys
 import threading
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
@@ -25,27 +25,30 @@ from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 from greenroom.system.system import loop_factory
 from greenroom.wire.codec import registered_names
 
+if TYPE_CHECKING:
+    from greenroom.system.dispatchers.processes.protocol import WorkerConfig
+
 __all__ = ["main"]
 
-_LOOK_AROUND = 1.0
-"""Seconds between two looks at whose child this process is."""
+_PARENT_CHECK = 1.0
+"""Seconds between two checks of this process's parent."""
 
 
-def main(config: dict[str, Any]) -> None:
-    """Serve home, until it is gone."""
+def main(config: WorkerConfig) -> None:
+    """Host actors until the main process is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it was kept from us while we could not say this
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked until we could ignore it
     parent = os.getppid()
     for watch, arguments in ((_watch_input, ()), (_watch_parent, (parent,))):
         threading.Thread(target=watch, args=arguments, daemon=True).start()
     threading.current_thread().name = config["name"]
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(config))
-        # Not by the usual way out, which waits for threads that a handler may have left behind.
+        # Not the usual exit, which waits for threads that a handler may have left running.
         _leave(0)
 
 
-async def _serve(config: dict[str, Any]) -> None:
+async def _serve(config: WorkerConfig) -> None:
     host = WorkerHost(config["system"])
     host.is_manual = config["manual"]
     loop = Loop(host=host)
@@ -54,7 +57,7 @@ async def _serve(config: dict[str, Any]) -> None:
     host.serve(loop, channel)
     find_elsewhere(host.find)
     poller.attach()
-    poller.after_tick = host.look_after_all
+    poller.after_tick = host.report_all
     logging.getLogger().addHandler(_Forwarder(channel))
     logging.getLogger().setLevel(config["log"])
     sock = socket.socket(fileno=config["fd"])
@@ -64,7 +67,7 @@ async def _serve(config: dict[str, Any]) -> None:
 
 
 def _watch_input() -> None:
-    """Home holds the other end of our standard input, and sends nothing more: it ends when home does."""
+    """The main process holds the other end of our standard input, and sends nothing more: EOF means it has ended."""
     with suppress(Exception):
         while sys.stdin.buffer.read(1024):
             pass
@@ -72,10 +75,10 @@ def _watch_input() -> None:
 
 
 def _watch_parent(parent: int) -> None:
-    """The other end may have been inherited by somebody who outlives home."""
+    """A process that outlives the main process may have inherited the other end of our standard input."""
     pause = threading.Event()
     while os.getppid() == parent:
-        pause.wait(_LOOK_AROUND)
+        pause.wait(_PARENT_CHECK)
     _leave(0)
 
 
@@ -89,20 +92,20 @@ def _leave(code: int) -> None:
 
 
 class _Forwarder(logging.Handler):
-    """Hands log records to home, where the program has said what becomes of them."""
+    """Sends log records to the main process, where the program has configured logging."""
 
     def __init__(self, channel: MainChannel) -> None:
         super().__init__()
         self._channel = channel
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a record home, with its text made here."""
+        """Send a record, with its text formatted here."""
         try:
             self._channel.post_from_outside("log", self._channel.pack(self._portable(record)))
         except Exception:
             self.handleError(record)
 
-    def _portable(self, record: logging.LogRecord) -> dict[str, Any]:
+    def _portable(self, record: logging.LogRecord) -> dict[str, object]:
         fields = dict(record.__dict__)
         fields["msg"] = record.getMessage()
         fields["args"] = None

@@ -1,8 +1,9 @@
-"""What guests see of the rest: their context, refs to others, and their system. What must be done at home is, there."""
+"""Stubs that hosted actors use: their context, refs to other actors, and the system. They call the main process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.itemkinds import MESSAGE
@@ -17,27 +18,28 @@ if TYPE_CHECKING:
     from greenroom.actor.records.states import State
     from greenroom.exits import ExitReason
     from greenroom.system.dispatchers.processes.worker.actor import HostedActor
+    from greenroom.system.dispatchers.processes.worker.channel import Answer
     from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 
 __all__ = ["RemoteContext", "RemoteRef", "RemoteSystem"]
 
 
 class RemoteRef(ActorRef):
-    """A ref to an actor of another process: what it knows it asks for, and what it does is done there."""
+    """A ref to an actor in another process. Its methods and properties are calls of the main process."""
 
     __slots__ = ()
 
-    def _ask_main(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
+    def _ask_main(self, what: str, /, *args: object, **kwargs: object) -> Any:
         host: WorkerHost = self._cell.loop.host
-        return host.channel.request(host.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
+        return host.channel.request(host.current_number(), f"ref.{what}", self, *args, **kwargs)
 
-    def _await_main(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
+    def _await_main(self, what: str, /, *args: object, **kwargs: object) -> Answer:
         host: WorkerHost = self._cell.loop.host
-        return host.channel.begin(host.number_in_hand(), f"ref.{what}", self, *args, **kwargs)
+        return host.channel.begin(host.current_number(), f"ref.{what}", self, *args, **kwargs)
 
     @property
     def state(self) -> State:
-        """Where it stands in its life, a moment ago."""
+        """Its state, a moment ago."""
         state: State = self._ask_main("state")
         return state
 
@@ -48,48 +50,48 @@ class RemoteRef(ActorRef):
 
     @property
     def history(self) -> tuple[State, ...]:
-        """The states it went through, if the system's config has `history=True`."""
+        """The states that it went through, if the system's config has `history=True`."""
         history: tuple[State, ...] = self._ask_main("history")
         return history
 
     def stop(self, *, after_queued: bool = False) -> None:
-        """Have it stop after the message in hand."""
+        """Stop it after the message in hand."""
         self._ask_main("stop", after_queued=after_queued)
 
     def kill(self) -> None:
-        """Have it end without `pre_stop`."""
+        """End it without `pre_stop`."""
         self._ask_main("kill")
 
     def fail(self, cause: BaseException) -> None:
-        """Have it fail with `cause` after the message in hand."""
+        """Let it fail with `cause` after the message in hand."""
         self._ask_main("fail", cause)
 
     def restart(self, cause: BaseException | None = None) -> None:
-        """Have it made afresh after the message in hand."""
+        """Restart it after the message in hand."""
         self._ask_main("restart", cause)
 
-    async def send(self, message: Any, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
+    async def send(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """Like `tell`, but wait for room, in order of arrival."""
         speaker = self._cell.runq.speaker
         await self._await_main("send", message, speaker, int(as_lane(lane)), timeout)
 
     async def started(self) -> None:
-        """Return when it is running; raise what prevented that."""
+        """Return when it is running; raise if it could not start."""
         await self._await_main("started")
 
     async def terminated(self) -> ExitReason:
-        """Return how it ended for good, when it has."""
+        """Wait for its end; return the exit reason."""
         reason: ExitReason = await self._await_main("terminated")
         return reason
 
     async def inspect(self, *items: str) -> Mapping[str, Any]:
-        """What the actor's `inspect` says of itself."""
+        """What the actor's `inspect` returns."""
         seen: Mapping[str, Any] = await self._await_main("inspect", *items)
         return seen
 
 
 class RemoteSystem:
-    """The system of a guest: what of it can be used from another process."""
+    """The system, as far as it can be used from another process."""
 
     def __init__(self, name: str, host: WorkerHost) -> None:
         self.name = name
@@ -107,18 +109,18 @@ class RemoteSystem:
         raise AttributeError(f"{name} of a system cannot be used from another process; there are: {known}")
 
     async def shutdown(self, timeout: float = 30.0) -> None:
-        """Ask for the shutdown, and go on: it waits for the handler that asks for it."""
+        """Request the shutdown, and return at once, because it waits for the handler that requests it."""
         self._request("shutdown", timeout)
 
-    def _request(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return self._host.channel.request(self._host.number_in_hand(), f"system.{name}", *args, **kwargs)
+    def _request(self, name: str, /, *args: object, **kwargs: object) -> Any:
+        return self._host.channel.request(self._host.current_number(), f"system.{name}", *args, **kwargs)
 
 
 _OF_SYSTEM = frozenset(("spawn", "actor", "actors", "ledger", "tree", "snapshot", "stop", "fail"))
 
 
 class RemoteTimer:
-    """A timer that is kept at home."""
+    """The handle of a timer in the main process."""
 
     __slots__ = ("_context", "_number")
 
@@ -127,7 +129,7 @@ class RemoteTimer:
         self._number = number
 
     def cancel(self) -> bool:
-        """End it; False when it has ended already."""
+        """Cancel it; False if it has ended already."""
         return bool(self._context.request("timers.handle_cancel", self._number))
 
     @property
@@ -137,23 +139,23 @@ class RemoteTimer:
 
 
 class RemoteTimers:
-    """Timers by key, which are kept at home."""
+    """Keyed timers in the main process."""
 
     __slots__ = ("_context",)
 
     def __init__(self, context: RemoteContext) -> None:
         self._context = context
 
-    def start(self, key: Hashable, delay: float, message: object, **options: Any) -> RemoteTimer:
+    def start(self, key: Hashable, delay: float, message: object, **options: object) -> RemoteTimer:
         """Send `message` to the actor itself (or to `target`) after `delay`, and then every `every` seconds."""
         return RemoteTimer(self._context, self._context.request("timers.start", key, delay, message, **options))
 
     def cancel(self, key: Hashable) -> bool:
-        """End the timer of this key; False when there is none that is active."""
+        """Cancel the timer of this key; False if there is no active one."""
         return bool(self._context.request("timers.cancel", key))
 
     def cancel_all(self) -> None:
-        """End every timer that has a key."""
+        """Cancel all keyed timers."""
         self._context.request("timers.cancel_all")
 
     def is_active(self, key: Hashable) -> bool:
@@ -168,7 +170,7 @@ class RemoteTimers:
 
 
 class RemoteStash(Stash):
-    """What a guest has put aside: the messages are at home, here they are only counted."""
+    """The stash of a hosted actor. The main process keeps the messages; here they are only counted."""
 
     __slots__ = ("_actor",)
 
@@ -185,26 +187,26 @@ class RemoteStash(Stash):
         return self._actor.stashed >= self.capacity
 
     def put(self, what: str = "put()") -> None:
-        """Put the message in hand aside."""
+        """Stash the message in hand."""
         cell = self._actor.cell
         hand = cell.record.hand()
         if hand is None or hand.kind != MESSAGE:
             raise NoMessage(cell.shown(), what)
         if self.full:
             raise StashFull(cell.ref, self.capacity)
-        self._actor.put_aside()
+        self._actor.stash_current()
         hand.stash()
 
     def unstash_all(self) -> int:
-        """Queue everything that was put aside, in its order, ahead of what is queued; how many messages that were."""
+        """Queue all stashed messages, in their order, ahead of the others; return how many there were."""
         return self._actor.unstash_all()
 
 
-def _in_main(name: str) -> Callable[..., Any]:
-    """A method of a context that is carried out at home."""
-    original: Any = getattr(Context, name)
+def _in_main(name: str) -> Callable[..., object]:
+    """A method of a context that the main process carries out."""
+    original = getattr(Context, name)
 
-    def done_in_main(self: RemoteContext, /, *args: Any, **kwargs: Any) -> Any:
+    def done_in_main(self: RemoteContext, /, *args: object, **kwargs: object) -> object:
         return self.request(f"ctx.{name}", *args, **kwargs)
 
     done_in_main.__name__ = name
@@ -212,13 +214,23 @@ def _in_main(name: str) -> Callable[..., Any]:
     return done_in_main
 
 
+@contextmanager
+def _blocking(host: WorkerHost) -> Iterator[None]:
+    host.report_idle()
+    host.channel.flush()
+    try:
+        yield
+    finally:
+        host.report_busy()
+
+
 class RemoteContext(Context):
-    """What an actor can find out and do, from another process than its system's."""
+    """The context of a hosted actor."""
 
     __slots__ = ()
 
-    def request(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Have home do something for this actor."""
+    def request(self, what: str, /, *args: object, **kwargs: object) -> Any:
+        """Have the main process do something for this actor."""
         actor: HostedActor = self.ensure_extras().executor
         host: WorkerHost = self.cell.loop.host
         return host.channel.request(actor.number, what, *args, **kwargs)
@@ -228,6 +240,11 @@ class RemoteContext(Context):
         """The refs of its children, eldest first."""
         found: list[ActorRef] = self.request("ctx.children")
         return found
+
+    def blocking(self) -> AbstractContextManager[None]:
+        """Say that this handler only waits inside the block."""
+        host: WorkerHost = self.cell.loop.host
+        return _blocking(host) if host.is_manual else nullcontext()
 
     def now(self) -> float:
         """The time, by the system's clock."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from greenroom.testing.checks.alike import what_differs
+from greenroom.testing.checks.exceptionequality import difference_between
 
 
 class Refused(Exception):
@@ -67,8 +67,8 @@ def caused(exc: BaseException, cause: BaseException) -> BaseException:
     ],
 )
 def test_exceptions_made_in_the_same_way_are_alike(came: Any, wanted: Any) -> None:
-    assert what_differs(came, wanted) is None
-    assert what_differs(wanted, came) is None
+    assert difference_between(came, wanted) is None
+    assert difference_between(wanted, came) is None
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_exceptions_made_in_the_same_way_are_alike(came: Any, wanted: Any) -> No
     ],
 )
 def test_exceptions_that_differ_in_anything_are_told_apart(came: Any, wanted: Any, told: str) -> None:
-    assert re.match(told, what_differs(came, wanted) or "")
-    assert what_differs(wanted, came) is not None
+    assert re.match(told, difference_between(came, wanted) or "")
+    assert difference_between(wanted, came) is not None
 
 
 def test_an_attribute_that_only_one_has_tells_exceptions_apart() -> None:
     came, wanted = ValueError("bad"), ValueError("bad")
     came.code = 5  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-    assert what_differs(came, wanted) == "it has a code, 5"
-    assert what_differs(wanted, came) == "it has no code"
+    assert difference_between(came, wanted) == "it has a code, 5"
+    assert difference_between(wanted, came) == "it has no code"

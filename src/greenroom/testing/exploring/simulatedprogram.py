@@ -1,4 +1,4 @@
-"""One run of a program under test: did it fail, and if so, did it fail like that before?"""
+"""A program under test with its simulation settings: runs it at a seed, and compares failures."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from greenroom.testing.simulating.simulation import (
     require_program,
 )
 
-__all__ = ["Check", "CheckFailed", "Trial"]
+__all__ = ["Check", "CheckFailed", "SimulatedProgram"]
 
 Check = Callable[[Any], object]
-"""Looks at what the program returned; a failure if it raises, or returns False."""
+"""Checks what the program returned. The run fails if the check raises or returns False."""
 
 
 class CheckFailed(AssertionError):
     """The check returned False."""
 
 
-class Trial:
-    """A program and everything but its seed: what is run again and again."""
+class SimulatedProgram:
+    """A program with its check and all simulation settings but the seed."""
 
     def __init__(
         self,
-        program: Program[Any],
+        program: Program[object],
         check: Check | None = None,
         *,
         schedule: str | Script = "random",
@@ -54,9 +54,9 @@ class Trial:
         self.config = config
         self.max_steps = max_steps
         self.fatal = fatal
-        # What the program returned, when it last ended well.
+        # What the program returned in its last run that passed.
         self.result: Any = None
-        self.simulation(0, 0)  # so that a bad argument is an error here, and not a failure of every seed
+        self.simulation(0, 0)  # so that a bad argument raises here, instead of failing every seed
 
     def simulation(
         self,
@@ -66,7 +66,7 @@ class Trial:
         faults: tuple[Fault, ...] | None = None,
         max_steps: int | None = None,
     ) -> Simulation:
-        """The simulation of one seed, with its own schedule, faults and steps or with others."""
+        """Make the simulation of one seed. Arguments that are not None replace the settings."""
         return Simulation(
             seed,
             schedule=self.schedule if schedule is None else schedule,
@@ -77,10 +77,10 @@ class Trial:
             fatal=self.fatal,
         )
 
-    def error_of(self, simulation: Simulation) -> BaseException | None:
-        """Run the program in `simulation`: what it or the check raised, or None if all is well.
+    def run_in(self, simulation: Simulation) -> BaseException | None:
+        """Run the program in `simulation`. Return what it or the check raised, or None if the run passed.
 
-        But Ctrl-C is let out, also if it hit an actor, whose system then failed for it.
+        Ctrl-C is raised, not returned, even if it interrupted an actor and so failed the system.
         """
         __tracebackhide__ = True
         try:
@@ -99,23 +99,23 @@ class Trial:
         return None
 
 
-def _require_check(check: Any) -> None:
+def _require_check(check: object) -> None:
     if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
         raise ConfigError("check", check, "must be a plain function of what the program returns")
 
 
-def _require_config(config: Any) -> None:
+def _require_config(config: object) -> None:
     if config is not None and not isinstance(config, SystemConfig):
         raise ConfigError("config", config, "must be a SystemConfig")
 
 
-def is_alike(one: BaseException | None, other: BaseException | None) -> bool:
-    """Whether two runs failed in the same way: by the same kind of exception, raised at the same place."""
-    return one is not None and other is not None and _kind_of(one) == _kind_of(other)
+def is_same_failure(one: BaseException | None, other: BaseException | None) -> bool:
+    """Whether two runs failed in the same way: with the same type of exception, raised at the same line."""
+    return one is not None and other is not None and _signature_of(one) == _signature_of(other)
 
 
-def _kind_of(error: BaseException) -> tuple[Any, ...]:
-    where: Any = None
+def _signature_of(error: BaseException) -> tuple[object, ...]:
+    where: tuple[str, int] | None = None
     traceback = error.__traceback__
     while traceback is not None:
         where = (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)

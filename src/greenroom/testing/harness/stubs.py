@@ -1,4 +1,4 @@
-"""What a test holds in its hands beside a harness: stand-ins, and answers that are still to come."""
+"""Stubs for other actors (`StandIn`), and answers that the actor under test still owes (`PendingAnswer`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PendingAnswer", "StandIn"]
 
 
 class StandIn:
-    """What `harness.inbox()` makes: the `ref` of an actor that does nothing, and what the actor under test sent it."""
+    """What `harness.inbox()` returns: the `ref` of a stub actor, and the messages that it was sent."""
 
     def __init__(self, ref: ActorRef, recorder: Recorder) -> None:
         self.ref = ref
@@ -28,20 +28,20 @@ class StandIn:
 
     @property
     def messages(self) -> list[Any]:
-        """What it was sent, since the harness was last cleared."""
+        """The messages that it was sent since the harness was last cleared."""
         return self._recorder.messages_to(self.ref)
 
     @property
     def sent(self) -> list[Sent]:
-        """The same, with all there is to know: lanes, senders, and asks to be answered."""
+        """The same with lanes and senders, and with `reply` and `fail` for asks."""
         return self._recorder.sent_to(self.ref)
 
-    def reply(self, value: Any = None) -> None:
-        """Answer the first ask that is still open."""
+    def reply(self, value: object = None) -> None:
+        """Answer the oldest open ask."""
         self._first_ask().reply(value)
 
     def fail(self, cause: BaseException) -> None:
-        """Let the first ask that is still open fail with `cause`."""
+        """Fail the oldest open ask with `cause`."""
         self._first_ask().fail(cause)
 
     def _first_ask(self) -> Sent:
@@ -51,20 +51,20 @@ class StandIn:
         return sent
 
     def hold(self) -> None:
-        """Let its messages wait in its mailbox from now on, which may become full."""
+        """Leave its messages in its mailbox from now on, for example to fill it."""
         self.ref._cell.hold()
 
     def release(self) -> None:
-        """Let it take them again, from the next call of the harness on."""
+        """Let it take messages again, from the next call of the harness on."""
         self.ref._cell.release()
 
 
 class PendingAnswer:
-    """What `begin_ask` returns: an answer that the actor under test may owe for a while."""
+    """What `begin_ask` returns: the answer of the actor under test, perhaps still to come."""
 
     def __init__(
         self,
-        message: Any,
+        message: object,
         question: Question,
         see: Callable[[BaseException], None],
         what_it_does: Callable[[], str],
@@ -80,11 +80,11 @@ class PendingAnswer:
 
     @property
     def done(self) -> bool:
-        """Whether the answer is there, or there will be none."""
+        """Whether the answer is there, or the ask has failed."""
         return bool(self._question.done())
 
     def result(self) -> Any:
-        """The reply, or raise what the handler raised. An AssertionError if the actor has not answered yet."""
+        """Return the reply, or raise what the handler raised. Raise AssertionError if there is no answer yet."""
         if not self.done:
             target = self._question.target.shown()
             raise AssertionError(f"{target} has not answered {shown(self._message)}: {self._what_it_does()}")
@@ -97,8 +97,8 @@ class PendingAnswer:
             raise
 
 
-def _result_of(question: Any) -> Any:
-    """What a question that has ended came to."""
+def _result_of(question: Question) -> Any:
+    """The result of a question that is done."""
     try:
         next(question.__await__())
     except StopIteration as stop:

@@ -1,7 +1,7 @@
-"""asyncio on a clock that is not real: time passes only when nobody has anything to do, and then at once.
+"""An asyncio event loop on a virtual clock: time passes only when nothing can run, and then at once.
 
-Callbacks run in the order in which they were asked for, as asyncio promises; what a simulation varies is when actors
-run between them. Whatever would reach out of the process is refused: its outcome would not be the same next time.
+Callbacks run in the order in which they were scheduled, as asyncio guarantees. A simulation varies when actors run
+between them. Threads, sockets and processes are refused: their outcome would differ from run to run.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ import gc
 import heapq
 import weakref
 from _thread import get_ident
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextvars import Context
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from greenroom._core.simulation.director import Director
 from greenroom.errors import InternalError, SimulationEndless, SimulationRefused, SimulationStuck
 
-__all__ = ["VirtualLoop"]
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+__all__ = ["VirtualEventLoop"]
 
 _COLLECT_EVERY = 100_000
-"""Steps after which garbage is collected: at other moments, finalizers would not run in the same order each time."""
+"""Garbage is collected every so many steps, and at no other time: so finalizers run in the same order in each run."""
 
 _THREADS = "threads are not simulated: make it an actor, or await it"
 _SOCKETS = "sockets are not simulated: put an actor in the peer's place, and send it messages"
@@ -62,12 +66,12 @@ _REFUSED = {
 }
 
 
-class VirtualLoop(asyncio.BaseEventLoop):
-    """An asyncio loop on a virtual clock. It never sleeps, and waits for nothing outside itself."""
+class VirtualEventLoop(asyncio.BaseEventLoop):
+    """An asyncio event loop on a virtual clock. It never sleeps, and does no I/O."""
 
-    # What `BaseEventLoop` keeps, in every Python so far.
-    _ready: Any
-    _scheduled: list[Any]
+    # Private fields of `BaseEventLoop`, in every Python version so far.
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
     _timer_cancelled_count: int
 
     def __init__(self, director: Director) -> None:
@@ -75,14 +79,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._director = director
         self._clock = director.clock
         self._thread = get_ident()
-        # Turns since an actor last had one, each of which may run many callbacks; and the step that was.
+        # Loop iterations since an actor last ran, and the step at which it ran.
         self._turns = 0
         self._step = 0
-        # How many tasks and futures were made.
+        # The number of tasks and futures made so far.
         self._made = 0
         self._asyncgens = _AsyncGenerators()
         self.set_task_factory(_make_task)
-        # How many turns, and moves of the clock, there may still be; limited when somebody wants an end.
+        # How many iterations and moves of the clock are left; limited while a simulation is closed.
         self._turns_left = self._moves_left = inf
         self._collect_at = _COLLECT_EVERY
         self.internal_error: InternalError | None = None
@@ -94,35 +98,35 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._clock.time
 
     def count(self) -> int:
-        """The number of a task or a future that is made, from 1."""
+        """Number a new task or future, from 1."""
         self._made += 1
         return self._made
 
     def create_future(self) -> asyncio.Future[Any]:
-        """As asyncio's, but the order of a set of them does not depend on where they lie."""
+        """As asyncio's, but with a hash that is the same in each run, so that sets have the same order."""
         return _Future(loop=self)
 
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
-        """As `call_soon`: there are no other threads."""
+        """As `call_soon`; refused on other threads."""
         if get_ident() != self._thread:
             raise SimulationRefused("call_soon_threadsafe() from another thread", _THREADS)
         return self.call_soon(callback, *args, context=context)
 
     def next_moment(self) -> float:
-        """When something is next due; inf if nothing is."""
+        """The time of the next deadline; inf if there is none."""
         self._forget_cancelled()
         return float(self._scheduled[0].when()) if self._scheduled else inf
 
     def allow(self, turns: float, moves: float) -> None:
-        """Let there be so many more turns, however far the clock moves, and so many moves of it."""
+        """Limit the loop to so many more iterations, and so many moves of the clock."""
         self._turns = 0
         self._turns_left = turns
         self._moves_left = moves
 
     def _run_once(self) -> None:
-        """One turn, as `run_forever` takes them: move the clock if nobody can go on, then run what is ready."""
+        """One iteration of `run_forever`: move the clock if nothing is ready, then run what is ready."""
         self._forget_cancelled()
         scheduled = self._scheduled
         if not self._ready:
@@ -146,12 +150,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def _forget_cancelled(self) -> None:
-        """As asyncio does: at once where they would be next, and all of them when they are most."""
+        """Remove cancelled timers as asyncio does: those that are next, and all of them when they are the majority."""
         scheduled = self._scheduled
         if len(scheduled) > 100 and self._timer_cancelled_count > len(scheduled) // 2:
             for handle in scheduled:
                 if handle.cancelled():
-                    handle._scheduled = False
+                    handle._scheduled = False  # type: ignore[attr-defined]
             scheduled[:] = [handle for handle in scheduled if not handle.cancelled()]
             heapq.heapify(scheduled)
             self._timer_cancelled_count = 0
@@ -165,7 +169,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._moves_left -= 1
 
     def _require_end(self) -> None:
-        """Raise when the program has had its steps, or waits in turn after turn in which no actor runs."""
+        """Raise when the steps are used up, or too many iterations have passed in which no actor ran."""
         director = self._director
         self._turns += 1
         self._turns_left -= 1
@@ -181,7 +185,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             gc.collect()
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """As asyncio's; but a bug of ours must not be taken for a good end."""
+        """As asyncio's, but keep an `InternalError`: a bug in Greenroom must fail the simulation."""
         exc = context.get("exception")
         if isinstance(exc, InternalError):
             self.internal_error = self.internal_error or exc
@@ -196,26 +200,26 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _process_events(self, event_list: object) -> None:
         pass
 
-    def remove_reader(self, fd: Any) -> bool:
-        """None was ever added."""
+    def remove_reader(self, fd: FileDescriptorLike) -> bool:
+        """There is none to remove."""
         return False
 
-    def remove_writer(self, fd: Any) -> bool:
-        """None was ever added."""
+    def remove_writer(self, fd: FileDescriptorLike) -> bool:
+        """There is none to remove."""
         return False
 
     def remove_signal_handler(self, sig: int) -> bool:
-        """None was ever added."""
+        """There is none to remove."""
         return False
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is none."""
+        """There is no executor."""
 
 
 class _Future(asyncio.Future[Any]):
-    """A future that hashes by its number: asyncio, and its users, have sets of them."""
+    """A future whose hash is its number: asyncio and its users keep futures in sets."""
 
-    def __init__(self, *, loop: VirtualLoop) -> None:
+    def __init__(self, *, loop: VirtualEventLoop) -> None:
         super().__init__(loop=loop)
         self._number = loop.count()
 
@@ -224,9 +228,16 @@ class _Future(asyncio.Future[Any]):
 
 
 class _Task(asyncio.Task[Any]):
-    """A task that hashes by its number, and has a name that does not depend on what ran before."""
+    """A task whose hash is its number, and whose default name does not depend on earlier runs."""
 
-    def __init__(self, coro: Any, *, loop: VirtualLoop, name: str | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        coro: Coroutine[object, object, object],
+        *,
+        loop: VirtualEventLoop,
+        name: str | None = None,
+        **options: Any,
+    ) -> None:
         self._number = number = loop.count()
         super().__init__(coro, loop=loop, name=f"Task-{number}" if name is None else name, **options)
 
@@ -239,19 +250,19 @@ def _make_task(loop: Any, coro: Any, **options: Any) -> asyncio.Task[Any]:
 
 
 class _AsyncGenerators:
-    """Those that were begun and have not ended, in the order in which they were; as a `WeakSet` would keep them."""
+    """The unfinished asynchronous generators, in the order they were begun; replaces asyncio's `WeakSet`."""
 
     def __init__(self) -> None:
-        self._refs: dict[int, weakref.ref[Any]] = {}
+        self._refs: dict[int, weakref.ref[AsyncGenerator[object, object]]] = {}
 
-    def add(self, generator: Any) -> None:
-        """One was begun."""
+    def add(self, generator: AsyncGenerator[object, object]) -> None:
+        """A generator was begun."""
         number = id(generator)
-        self._refs.pop(number, None)  # of one that lay in the same place, whose rank is not this one's
+        self._refs.pop(number, None)  # of a freed generator that had the same id
         self._refs[number] = weakref.ref(generator)
 
-    def discard(self, generator: Any) -> None:
-        """One has ended, or is about to."""
+    def discard(self, generator: AsyncGenerator[object, object]) -> None:
+        """A generator has ended, or is about to."""
         self._refs.pop(id(generator), None)
 
     def clear(self) -> None:
@@ -261,13 +272,13 @@ class _AsyncGenerators:
     def __len__(self) -> int:
         return len(self._refs)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[AsyncGenerator[object, object]]:
         found = [ref() for ref in self._refs.values()]
         return iter([one for one in found if one is not None])
 
 
-def _refuse(name: str, remedy: str) -> Callable[..., Any]:
-    def refused(self: VirtualLoop, *args: Any, **kwargs: Any) -> Any:
+def _refuse(name: str, remedy: str) -> Callable[..., NoReturn]:
+    def refused(self: VirtualEventLoop, *args: object, **kwargs: object) -> NoReturn:
         raise SimulationRefused(f"{name}()", remedy)
 
     refused.__name__ = name
@@ -276,4 +287,4 @@ def _refuse(name: str, remedy: str) -> Callable[..., Any]:
 
 
 for _name, _remedy in _REFUSED.items():
-    setattr(VirtualLoop, _name, _refuse(_name, _remedy))
+    setattr(VirtualEventLoop, _name, _refuse(_name, _remedy))

@@ -21,7 +21,7 @@ from greenroom.testing import Leak, LeaksFound, detect_leaks
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds to wait for what comes at once unless something is wrong."""
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the machine does not tell what is open")

@@ -186,7 +186,7 @@ def test_an_actor_that_ends_and_raises_while_it_handles_the_message_fails_its_sl
 def in_a_thread(work: Callable[[], object]) -> None:
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join(30)
+    thread.join(120)
     assert not thread.is_alive()
 
 

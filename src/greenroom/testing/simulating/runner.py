@@ -1,4 +1,4 @@
-"""Where a simulation takes place: this thread, with asyncio, time and chance replaced while something runs on it."""
+"""Runs coroutines in a simulation: with the event loop, time and randomness of this thread replaced meanwhile."""
 
 from __future__ import annotations
 
@@ -11,32 +11,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from greenroom._core.scheduler.stepping import HandlerTask
 from greenroom._core.simulation.director import Director
 from greenroom.errors import SimulationEndless, SimulationStuck, add_note, in_words
 from greenroom.testing.simulating.patches import Patches
-from greenroom.testing.simulating.virtual import VirtualLoop
+from greenroom.testing.simulating.virtualeventloop import VirtualEventLoop
 
-__all__ = ["Stage"]
+__all__ = ["Main", "SimulationRunner"]
 
 T = TypeVar("T")
+Main = Callable[[], Coroutine[Any, Any, T]]
+"""A function whose coroutine is run, as by `asyncio.run`."""
 
 _PROGRAM = "the program"
 _TO_WIND_UP = 100_000
-"""Further steps that a program has which is broken off, to end its actors; and turns of asyncio, to end its tasks."""
+"""How many more steps a cancelled program has to end its actors, and turns of the event loop to end its tasks."""
 _MOVES_TO_WIND_UP = 10_000
-"""How often the clock may move meanwhile: who has slept so often since it was cancelled will sleep again."""
+"""How often the clock may move meanwhile: a task that sleeps so often after its cancellation never ends."""
 _ASYNCIO = str(Path(asyncio.__file__).parent)
 _WILL_NOT_END = "tasks were cancelled when all else was over, and went on as if nothing had happened"
 
 
-class Stage:
-    """An asyncio loop on a virtual clock. What runs on it is simulated; between two runs, this thread is as ever."""
+class SimulationRunner:
+    """Runs coroutines on a virtual event loop, like `asyncio.Runner`. Between two runs, the thread is not simulated."""
 
     def __init__(self, director: Director, seed: int) -> None:
         self.director = director
         self._patches = Patches(director, seed)
         self._patches.require_free()
-        self._loop = VirtualLoop(director)
+        self._loop = VirtualEventLoop(director)
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +47,7 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close it. What went wrong before is what should be seen."""
+        """Close it, without hiding an earlier error."""
         try:
             self.close()
         except SimulationStuck:
@@ -53,18 +56,18 @@ class Stage:
 
     @property
     def next_moment(self) -> float:
-        """When something is next due; inf if nothing is."""
+        """The time of the next deadline; inf if there is none."""
         return self._loop.next_moment()
 
-    def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run `main()` to its end. When that cannot come, say why; everything else is broken off too, then."""
+    def run(self, main: Main[T]) -> T:
+        """Run `main()` and return its result. If it cannot end, cancel everything, and raise an error that says why."""
         __tracebackhide__ = True
         try:
             return self._run(main)
         finally:
-            self._patches.__exit__()  # once more: Ctrl-C may have come at the very door
+            self._patches.__exit__()  # again: Ctrl-C may have come while the patches were undone
 
-    def _run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def _run(self, main: Main[T]) -> T:
         __tracebackhide__ = True
         with self._patches:
             task = self._loop.create_task(main(), name=_PROGRAM)
@@ -86,11 +89,11 @@ class Stage:
                 return result
             unheeded = self._unheeded()
             self._wind_up()
-            self.director.unheeded = []  # by what was broken off
+            self.director.unheeded = []  # those of cancelled actors do not count
         raise end from unheeded
 
     def _unheeded(self) -> BaseException | None:
-        """What an actor has let out and nobody was told; once, for a session may go on, or be closed."""
+        """What an actor raised and nobody got to know. Each is returned once: a session may go on, or be closed."""
         director = self.director
         refused, director.refused = director.refused, None
         unheeded, director.unheeded = director.unheeded, []
@@ -107,14 +110,14 @@ class Stage:
         return told
 
     def _mention_unheeded(self, exc: BaseException) -> None:
-        """Say, of what the program raises, what an actor let out before: it may be because of that."""
+        """Add a note to the program's exception about what actors raised before: that may be the reason."""
         unheeded, self.director.unheeded = self.director.unheeded, []
         for cause, who in unheeded:
             if cause is not exc:
                 add_note(exc, f"Before, {who} let out {in_words(cause)}, and nobody was told.")
 
     def close(self) -> None:
-        """Break off what is left, and give everything back. Raises if a task does not let itself be broken off."""
+        """Cancel what is left, and close the loop. Raise if a task does not end when it is cancelled."""
         if not self._loop.is_closed():
             try:
                 with self._patches:
@@ -127,8 +130,8 @@ class Stage:
             if stubborn:
                 raise SimulationStuck(tuple(_abandon(task) for task in stubborn), _WILL_NOT_END)
 
-    def _wind_up(self) -> list[asyncio.Task[Any]]:
-        """Cancel what is left and let it end: those tasks that do not."""
+    def _wind_up(self) -> list[asyncio.Task[object]]:
+        """Cancel all tasks and let them end. Return those that do not."""
         loop = self._loop
         self.director.allow(_TO_WIND_UP)
         loop.allow(_TO_WIND_UP, _MOVES_TO_WIND_UP)
@@ -143,13 +146,13 @@ class Stage:
         return [task for task in left if not task.done()]
 
     def _who_waits(self) -> tuple[str, ...]:
-        """The tasks and the actors that wait, and where."""
+        """The tasks and actors that wait, and where."""
         tasks = [_waiting(_title_of(task), task) for task in sorted(asyncio.all_tasks(self._loop), key=_name_of)]
         cells = [cell for loop in self.director.loops for cell in loop.table if cell.task is not None]
         return (*tasks, *(_waiting(cell.name(), cell.task) for cell in cells))
 
     def _who_ran(self) -> str | None:
-        """The actor that last handled a message, if it is still there."""
+        """The actor that last handled a message, if it is still alive."""
         for loop in self.director.loops:
             cell = loop.table.find(self.director.last_actor)
             if cell is not None:
@@ -158,29 +161,29 @@ class Stage:
         return None
 
 
-def _name_of(task: asyncio.Task[Any]) -> tuple[int, str]:
-    name = task.get_name()  # Task-9 is before Task-10
+def _name_of(task: asyncio.Task[object]) -> tuple[int, str]:
+    name = task.get_name()  # by length first: Task-9 comes before Task-10
     return len(name), name
 
 
-def _title_of(task: asyncio.Task[Any]) -> str:
-    name = task.get_name()  # numbers go on from one run to the next
+def _title_of(task: asyncio.Task[object]) -> str:
+    name = task.get_name()  # the default names differ from run to run
     return "a task" if name.startswith("Task-") else name
 
 
-def _abandon(task: Any) -> str:
-    """Let a task be that does not end, for ever: who it was, and where it waits.
+def _abandon(task: asyncio.Task[object]) -> str:
+    """Leak a task that does not end. Return its name and where it waits.
 
-    Its coroutine must not even be freed, which would have it run once more: one that swallows every exception would
-    then swallow that there is no loop, and turn round and round inside a finalizer.
+    Freeing its coroutine would run it once more. A coroutine that swallows every exception would then loop for ever
+    inside a finalizer. So we never free it.
     """
-    task._log_destroy_pending = False  # we say so ourselves
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # the error says so
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.get_coro()))
     return _waiting(_title_of(task), task)
 
 
-def _waiting(who: str, task: Any) -> str:
-    """Who waits, in which function, and the innermost line, but for those of asyncio."""
+def _waiting(who: str, task: asyncio.Task[object] | HandlerTask) -> str:
+    """Describe who waits, in which function, and at which innermost line outside asyncio."""
     coroutine = task.get_coro()
     name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
     frame = None

@@ -1,8 +1,8 @@
-"""A trace as a picture: an SVG with a lifeline for each actor, and arrows that are the steeper the later they arrive.
+"""A trace as an SVG sequence diagram: a lifeline for each actor, and arrows that slope down to where they arrive.
 
-Every event has a row of its own, so nothing is written over anything else: a message's text stands in the row of its
-sending, beside the sender, and once more where it is handled, if that is far below or the message was overtaken. What
-lies behind a text is covered by a box; its width is known because all characters of the font have the same.
+Every event has its own row, so texts do not overlap. The text of a message stands beside its sender, where it is sent.
+It is repeated where the message is handled, if that is far below or the message was overtaken. A box covers
+what lies behind a text. Its width is known because the font is monospaced.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from unicodedata import combining, east_asian_width
 from greenroom.testing.tracing.diagrams import (
     LOST,
     SENT,
-    Passage,
+    MessagePath,
     end_of_handling,
     in_seconds,
     in_words,
-    lives,
+    lifelines,
+    message_paths,
     note_on,
     participants,
-    passages,
     shortened,
     shortened_name,
 )
@@ -31,19 +31,19 @@ from greenroom.testing.tracing.events import OUTSIDE, Event, printable
 
 __all__ = ["svg"]
 
-# All in pixels.
+# In pixels.
 MARGIN, STEPS, HEADER = 16.0, 34.0, 26.0
 CHARACTER = 6.65
-"""The width of one, at the font's size of 11."""
+"""The width of one character, at font size 11."""
 LEAST_GAP, MOST_GAP = 92.0, 236.0
-"""Between two lifelines is as much room as the texts there need, but no less and no more."""
+"""The limits of the gap between two lifelines; within them it fits the texts."""
 ROOM = 360.0
-"""Beyond the last lifeline, for notes that need it."""
+"""The room for notes beyond the last lifeline."""
 ROW, LOW_ROW = 22.0, 15.0
 PAUSE = 8.0
-"""So much further down when the clock has moved."""
+"""Extra space where the clock has moved."""
 BESIDE = 9.0
-"""How far from a lifeline its texts are."""
+"""The distance of texts from their lifeline."""
 LOOP, STUB = 40.0, 24.0
 
 # In characters, and in rows.
@@ -77,16 +77,16 @@ _STYLE = """
 & .note { fill: #f1f3f6; stroke: #c3cad5 } & .note.restarted { fill: #e6f4e9; stroke: #a2cfad }
 & .note.failed, & .note.escalated { fill: #fde9ea; stroke: #e3a3a8 } & .note.injected { fill: #fff2d8; stroke: #e3bd74 }
 """
-"""For one picture only, and not for the page that it is part of: `&` is the picture."""
+"""Applies to this SVG only, not to the page around it: `&` becomes the class of the SVG."""
 
 
 def svg(events: Sequence[Event]) -> str:
-    """The events as an SVG that needs nothing else: no script, no font, no other file."""
-    return _Picture(events).text()
+    """The events as a self-contained SVG: no script, no font, no other file."""
+    return _SvgDiagram(events).text()
 
 
 class _Canvas:
-    """What is drawn, from the hindmost layer to the foremost, and how far it reaches to the right."""
+    """The SVG elements in layers, from back to front, and how far they reach to the right."""
 
     def __init__(self) -> None:
         self.back: list[str] = []
@@ -114,14 +114,14 @@ class _Canvas:
         self.shape(self.marks, f"cross {kind}", f"M{a} {b} L{c} {d} M{a} {d} L{c} {b}")
 
     def head(self, kind: str, x: float, y: float, dx: float, dy: float) -> None:
-        """The head of an arrow whose tip is at a point, and which goes into a direction."""
+        """An arrowhead with its tip at (x, y), in the direction (dx, dy)."""
         length = hypot(dx, dy)
         ux, uy = 8 * dx / length, 8 * dy / length
         corners = ((x - ux - uy / 2, y - uy + ux / 2), (x, y), (x - ux + uy / 2, y - uy - ux / 2))
         self.shape(self.marks, f"head {kind}", "M" + " L".join(f"{_n(px)} {_n(py)}" for px, py in corners) + " Z")
 
     def text(self, kind: str, x: float, y: float, words: str, side: int, *, upon: str = "", title: str = "") -> None:
-        """Words to the left or right of `x`, or with their middle there, upon a box of the kind `upon`."""
+        """A text to the left or right of `x`, or centred there, on a box of the class `upon`."""
         width = _width(words)
         left = x - width * (1 - side) / 2
         self.reach = max(self.reach, left + width + 5)
@@ -131,14 +131,14 @@ class _Canvas:
         self.words.append(f'<text class="{kind}" {place}>{_title(title)}{_xml(words)}</text>')
 
 
-class _Picture:
-    """One picture: where everything stands, and then what is drawn there."""
+class _SvgDiagram:
+    """Lays out one diagram, then draws it."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
-        sent = passages(events)
-        self._by_sending = {passage.sent: passage for passage in sent}
-        self._by_end = {passage.ended: passage for passage in sent if passage.ended is not None}
+        sent = message_paths(events)
+        self._by_sending = {message_path.sent: message_path for message_path in sent}
+        self._by_end = {message_path.ended: message_path for message_path in sent if message_path.ended is not None}
         self._names = participants(events)
         self._columns = {name: column for column, name in enumerate(self._names)}
         self._canvas = _Canvas()
@@ -178,11 +178,11 @@ class _Picture:
         return self._xs[self._columns[name]]
 
     def text(self) -> str:
-        """The whole picture."""
+        """The whole SVG."""
         canvas = self._canvas
         self._draw_rows()
         for name in self._names:
-            self._draw_life(name)
+            self._draw_lifeline(name)
         for position, event in enumerate(self._events):
             self._draw(position, event)
         self._draw_names()
@@ -206,29 +206,29 @@ class _Picture:
             self._draw_way(event.kind, event.actor, event.other, y, y, end, _label(event), _told(event))
         elif event.kind == "taken":
             self._draw_bar(position, event)
-            passage = self._by_end.get(position)
-            self._draw_taken(y, event, passage, 0 if passage is None else position - passage.sent)
+            message_path = self._by_end.get(position)
+            self._draw_taken(y, event, message_path, 0 if message_path is None else position - message_path.sent)
         else:
             self._draw_note(y, event)
 
-    def _draw_message(self, y: float, event: Event, passage: Passage) -> None:
+    def _draw_message(self, y: float, event: Event, message_path: MessagePath) -> None:
         label = _label(event)
-        if passage.ended is None:
+        if message_path.ended is None:
             to, end, fate = y + LOW_ROW / 2, "dot", "never handled"
             label = f"{fate}: {label}"
         else:
-            ending = self._events[passage.ended]
-            to, end = self._ys[passage.ended], "head" if ending.kind == "taken" else ""
+            ending = self._events[message_path.ended]
+            to, end = self._ys[message_path.ended], "head" if ending.kind == "taken" else ""
             fate = f"{_FATES[ending.kind]} at step {ending.step}, {in_seconds(ending.time)}"
         story = f"{_told(event)}\nsent at step {event.step}, {in_seconds(event.time)}\n{fate}"
-        if passage.overtaken_by:
-            story += f"\novertaken by {len(passage.overtaken_by)} sent later"
+        if message_path.overtaken_by:
+            story += f"\novertaken by {len(message_path.overtaken_by)} sent later"
         self._draw_way(event.kind, event.other, event.actor, y, to, end, label, story)
 
     def _draw_way(
         self, kind: str, sender: str, receiver: str, y1: float, y2: float, end: str, label: str, story: str
     ) -> None:
-        """An arrow from one height to another, or a loop if it leads back, with its text where it begins."""
+        """An arrow from `y1` to `y2`, or a loop if sender and receiver are the same, with its text at the beginning."""
         canvas = self._canvas
         x1, x2 = self._x(sender), self._x(receiver)
         side = LEFT if x2 < x1 else RIGHT
@@ -250,7 +250,7 @@ class _Picture:
             canvas.cross(kind, tip, y2, 4)
         elif end == "dot":
             canvas.dot("open", x2, y2, 4)
-            words = label  # which says why there is a dot
+            words = label  # uncut: it says why there is a dot
         canvas.text("", x1 + side * BESIDE, y1 - 4, words, side, upon="cover", title=story)
 
     def _draw_bar(self, position: int, event: Event) -> None:
@@ -258,16 +258,16 @@ class _Picture:
         height = self._ys[end_of_handling(self._events, position)] + 5 - y
         self._canvas.rect(self._canvas.back, "bar", self._x(event.actor) - 4, y, 8, height)
 
-    def _draw_taken(self, y: float, event: Event, passage: Passage | None, rows: int) -> None:
-        """Say again what is handled, where the arrow does not tell it: beyond the arrow, or else beside its head."""
+    def _draw_taken(self, y: float, event: Event, message_path: MessagePath | None, rows: int) -> None:
+        """Repeat the text of a message where it is handled, if its arrow does not make it clear."""
         canvas, x = self._canvas, self._x(event.actor)
         arrow = LEFT if self._x(event.other) < x else RIGHT
         words, look = _label(event), "quiet"
-        if passage is None:  # it was sent before the first event, or is handled again
+        if message_path is None:  # it was sent before the first event, or is handled again
             canvas.line(canvas.ways, "way earlier", x + arrow * STUB, y, x + arrow * 5, y)
             canvas.head("earlier", x + arrow * 5, y, -arrow, 0)
             words += f" from {_short(event.other)}, sent earlier"
-        elif passage.overtaken_by:
+        elif message_path.overtaken_by:
             words, look = words + " overtaken", "late"
         elif rows < FAR:
             return
@@ -294,12 +294,12 @@ class _Picture:
 
     # -- columns
 
-    def _draw_life(self, name: str) -> None:
-        """A faint line all the way down, and a strong one for as long as the actor lives."""
+    def _draw_lifeline(self, name: str) -> None:
+        """A faint line from top to bottom, and a strong one while the actor is alive."""
         canvas = self._canvas
         x, top = self._x(name), MARGIN + HEADER
         canvas.line(canvas.back, "column", x, top, x, self._bottom)
-        for first, last in lives(self._events, name):
+        for first, last in lifelines(self._events, name):
             begin = top if first is None else self._ys[first]
             end = self._bottom if last is None else self._ys[last]
             canvas.line(canvas.back, "life outside" if name == OUTSIDE else "life", x, begin, x, end)
@@ -314,10 +314,10 @@ class _Picture:
             for y in self._name_rows:
                 canvas.text("quiet", x, y, short, MIDDLE, upon="cover", title=name)
 
-    # -- around it
+    # -- margins and legend
 
     def _draw_rows(self) -> None:
-        """Bands that tell steps apart, and the steps and times at the left, where they change."""
+        """A band for every other step, and the steps and times at the left, where they change."""
         canvas, before, shaded = self._canvas, None, True
         for y, event in zip(self._ys, self._events, strict=True):
             top = y - _height(event) + 7
@@ -336,7 +336,7 @@ class _Picture:
             canvas.text("quiet", MARGIN, MARGIN + 17, "nothing has happened", RIGHT)
 
     def _draw_legend(self, y: float) -> float:
-        """What the arrows are, as far as there are such; where it ends."""
+        """The legend of the kinds of arrows that occur. Return its lower end."""
         canvas, x = self._canvas, MARGIN
         for kind, words in _LEGEND.items():
             if any(event.kind == kind for event in self._events):
@@ -362,7 +362,7 @@ def _label(event: Event) -> str:
 
 
 def _told(event: Event) -> str:
-    """Who says what to whom, in full."""
+    """Sender, receiver and message, in full."""
     sender, receiver = (event.actor, event.other) if event.kind in _REPLIES else (event.other, event.actor)
     return f"{sender} \N{RIGHTWARDS ARROW} {receiver}: {in_words(event)}"
 
@@ -372,7 +372,7 @@ def _short(name: str) -> str:
 
 
 def _width(text: str) -> float:
-    """How wide it is drawn; scripts that are not of one width are taken to be twice as wide, or not at all."""
+    """The width of `text`. Wide characters count twice, combining ones not at all."""
     if text.isascii():
         return len(text) * CHARACTER
     return CHARACTER * sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
@@ -394,5 +394,5 @@ def _xml(text: str) -> str:
 
 
 def _title(text: str) -> str:
-    """What a browser says of something when pointed at."""
+    """A tooltip."""
     return "<title>" + "\n".join(map(_xml, text.split("\n"))) + "</title>" if text else ""
