@@ -62,12 +62,12 @@ class Script(Host):
         self.dropped_messages: list[object] = []
         self.waiting: dict[Cell, asyncio.Future[object]] = {}
 
-    def verdict(self, cell: Cell, verdict: BehaviorBase) -> None:
-        assert isinstance(verdict, Returned)
+    def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
+        assert isinstance(behavior, Returned)
         if cell in self.waiting:
-            self.waiting.pop(cell).set_result(verdict.value)
+            self.waiting.pop(cell).set_result(behavior.value)
         else:
-            self.results.append(verdict.value)
+            self.results.append(behavior.value)
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         if isinstance(cause, KeyboardInterrupt | SystemExit):

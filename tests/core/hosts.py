@@ -33,8 +33,8 @@ class Recorder(Host):
     def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
         self.dead.append(message)
 
-    def verdict(self, cell: Cell, verdict: object) -> None:
-        self.verdicts.append(verdict)
+    def behavior_returned(self, cell: Cell, behavior: object) -> None:
+        self.verdicts.append(behavior)
 
 
 class Letters(Host):

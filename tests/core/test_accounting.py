@@ -139,7 +139,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 machine.dropped += 1
                 machine.look()
 
-            def verdict(self, cell: Cell, verdict: object) -> None:
+            def behavior_returned(self, cell: Cell, behavior: object) -> None:
                 machine.look()
 
             def notice(self, cell: Cell, notice: object) -> object:

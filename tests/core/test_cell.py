@@ -150,13 +150,13 @@ def test_orders_are_looked_for_between_every_two_messages(loop: Loop, heard: lis
 
 
 def test_an_order_is_not_a_message_of_the_ledger_and_its_result_is_nobodys(loop: Loop, host: Recorder) -> None:
-    verdict = BehaviorBase()
-    cell = loop.spawn(lambda _, message: verdict)
+    behavior = BehaviorBase()
+    cell = loop.spawn(lambda _, message: behavior)
     cell.order(lambda cell: "a result")
     cell.notify("notice")
     cell.tell("message")
     loop.run_until_idle()
-    assert host.verdicts == [verdict, verdict]
+    assert host.verdicts == [behavior, behavior]
     assert count_loop(loop) == Ledger(sent=1, handled=1)
 
 

@@ -67,8 +67,8 @@ def test_a_slip_that_raises_strands_nobody(where: str, message: str) -> None:
 
 def test_what_a_host_raises_on_a_verdict_is_a_failure_of_the_handler() -> None:
     class Touchy(Recorder):
-        def verdict(self, cell: Cell, verdict: object) -> None:
-            raise ValueError(verdict)
+        def behavior_returned(self, cell: Cell, behavior: object) -> None:
+            raise ValueError(behavior)
 
     heard: list[object] = []
     host = Touchy()

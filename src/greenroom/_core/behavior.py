@@ -1,6 +1,6 @@
 """What a handler may return to the runtime, rather than to whoever asked.
 
-The core understands one verdict itself: that a message was not for this actor. What the others mean is the floor
+The core understands one behavior itself: that a message was not for this actor. What the others mean is the floor
 above's business; all that a loop has to see is that they are no reply.
 """
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 ORDERS = 1
 """Orders wait: they act before any message."""
 HELD = 2
-"""Messages wait: the actor is starting, restarting, or suspended in a handler."""
+"""Messages wait: the actor has failed, has escalated, or is being restarted."""
 LANES = 4
 """A lane beside the data lane holds messages."""
 RECEIPTS = 8

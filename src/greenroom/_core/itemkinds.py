@@ -1,4 +1,4 @@
-"""What a cell can have in hand. Never compiled, as `alerts`: hot modules copy these numbers into C integers."""
+"""What a cell can have in hand. Never compiled, as `flags`: hot modules copy these numbers into C integers."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ cdef class Lifecycle(MessageHost):
     @cython.locals(record=ActorRecord, spec=ActorSpec, class_info=ActorClassInfo)
     cpdef object _start(self, Cell cell)
     cpdef begin_to_run(self, Cell cell, ActorRecord record)
-    cpdef verdict(self, Cell cell, object verdict)
+    cpdef behavior_returned(self, Cell cell, object behavior)
     cpdef request_end(self, Cell cell, object reason)
     cpdef object _stop(self, Cell cell)
     cpdef object _shut_down(self, Cell cell)

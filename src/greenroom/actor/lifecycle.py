@@ -220,12 +220,12 @@ class Lifecycle(MessageHost):
 
     # -- what the loop asks
 
-    def verdict(self, cell: Cell, verdict: BehaviorBase) -> None:
+    def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
         """A handler returned a behavior."""
-        if verdict is STOPPED_BEHAVIOR:
+        if behavior is STOPPED_BEHAVIOR:
             self.request_end(cell, NORMAL)
-        elif verdict is not SAME:
-            become_next(cell, verdict)
+        elif behavior is not SAME:
+            become_next(cell, behavior)
 
     def notice(self, cell: Cell, notice: object) -> object:
         """Handle a notice in its turn."""

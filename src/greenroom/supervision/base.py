@@ -33,8 +33,8 @@ from greenroom.supervision.childrecord import (
     ChildRecord,
     ChildWakeup,
     Gone,
-    RestartAlarm,
     RestartDue,
+    RestartDueAlarm,
     Rested,
     Running,
     Wake,
@@ -272,7 +272,7 @@ class SupervisorBase(Actor):
             self._end(record)
         return LATER
 
-    # -- doing
+    # -- carrying out
 
     def _spawn(self, record: ChildRecord) -> None:
         """Bring up the actor of a child that has none."""
@@ -356,7 +356,7 @@ class SupervisorBase(Actor):
             cell = self.ctx.cell
             due = cell.loop.now() + delay
             record.restart_state.due = due
-            record.alarm = RestartAlarm(cell, due, RestartDue(record, self))
+            record.alarm = RestartDueAlarm(cell, due, RestartDue(record, self))
 
     def _delay_for(self, record: ChildRecord) -> float:
         """How long the next restart of a child waits."""

@@ -34,8 +34,8 @@ __all__ = [
     "ChildRecord",
     "ChildWakeup",
     "Gone",
-    "RestartAlarm",
     "RestartDue",
+    "RestartDueAlarm",
     "Rested",
     "Running",
     "Wake",
@@ -109,7 +109,7 @@ class Wake(ChildNotice):
         self.owner = owner
 
 
-class RestartAlarm(Alarm):
+class RestartDueAlarm(Alarm):
     """Sends a `RestartDue`. A notice: a supervisor whose mailbox is full must hear of it all the same."""
 
     __slots__ = ("_cell", "notice")
@@ -151,7 +151,7 @@ class ChildWakeup(Wait):
 
 
 class ChildRecord:
-    """One child: its spec, its ref while there is one, and where it stands. The keeper of that actor."""
+    """One child: its spec, its ref while there is one, and its status. The `ChildSupervisor` of that actor."""
 
     __slots__ = (
         "alarm",
@@ -183,7 +183,7 @@ class ChildRecord:
         # Whether it is to be forgotten if its first start fails, and whether it was stopped because somebody said so.
         self.new = False
         self.on_request = False
-        self.alarm: RestartAlarm | None = None
+        self.alarm: RestartDueAlarm | None = None
         # Who waits for it to be running, or to be gone.
         self.started: list[Reply] = []
         self.ended: list[Reply] = []

@@ -31,8 +31,8 @@ from greenroom.supervision.childrecord import (
     STOPPED,
     ChildRecord,
     ChildWakeup,
-    RestartAlarm,
     RestartDue,
+    RestartDueAlarm,
     Wake,
 )
 from greenroom.supervision.requests import DeleteChild, RestartChild, StartChild
@@ -65,7 +65,7 @@ class Supervisor(SupervisorBase):
         # Those that wait for the same moment, to be started together; and whether it has come.
         self._batch: list[ChildRecord] = []
         self._batch_due = 0.0
-        self._batch_alarm: RestartAlarm | None = None
+        self._batch_alarm: RestartDueAlarm | None = None
         self._batch_is_due = False
 
     @staticmethod
@@ -183,7 +183,7 @@ class Supervisor(SupervisorBase):
             if record.rests:
                 record.restart_state.due = due
         if due > now:
-            self._batch_alarm = RestartAlarm(cell, due, RestartDue(None, self))
+            self._batch_alarm = RestartDueAlarm(cell, due, RestartDue(None, self))
 
     def _start_batch(self) -> Operation:
         batch, self._batch = self._batch, []

@@ -269,7 +269,7 @@ class Inbound:
         return True
 
     def _is_done_with_some(self, cell: Cell) -> bool:
-        """Whether a full data lane is not: what is done elsewhere, and has not come home, needs no room."""
+        """Whether a full data lane is not: what is done on another thread, but not reported yet, needs no room."""
         handoff = cell.handoff() if cell.flags & OFFLOADED else None
         return handoff is not None and cell.depth(_DATA) - handoff.done() + cell.reserved < cell.capacity
 

@@ -15,8 +15,8 @@ __all__ = ["LoopHost", "RoomKeeper"]
 class LoopHost(Protocol):
     """The host of a loop, for whoever lets messages in and has them handled; `Host` says more of each method."""
 
-    def verdict(self, cell: Cell, verdict: BehaviorBase) -> None:
-        """A handler returned a verdict."""
+    def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
+        """A handler returned a behavior."""
         ...
 
     def unhandled(self, cell: Cell, message: object, sender: object) -> None:

@@ -1,1 +1,1 @@
-"""Handoff that is handed off to another thread, and comes back to the loop."""
+"""Work that is handed off to another thread, and comes back to the loop."""

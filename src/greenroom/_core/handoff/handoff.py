@@ -1,4 +1,4 @@
-"""Handoff that is done for a cell on another thread than its loop's.
+"""Work that is done for a cell on another thread than its loop's.
 
 The cell stays where it is: its mailbox, its orders and its place in the run queue belong to its loop, as ever. Only the
 calls of a user's code are carried out elsewhere, and meanwhile the cell is suspended, as it is in an async handler that
@@ -6,7 +6,7 @@ waits. So whatever holds for those (orders wait for the message in hand, a deadl
 too, by the same text.
 
 **Who may touch it.** What is done, and how far it is, is written by the thread that carries it out, under `_lock`;
-everything else by the loop's own. When a loop gives up on a piece of work it *cuts* it, under the same lock: from then
+everything else by the loop's own. When a loop gives up on a piece of work it *abandons* it, under the same lock: from then
 on nothing further is begun, and what comes of it is nobody's.
 """
 
@@ -36,7 +36,7 @@ _SOON = -2
 
 
 class Handoff(Wait):
-    """Something that another thread does for `cell`. Its handler, hook or notice awaits it; it may be cut."""
+    """Something that another thread does for `cell`. Its handler, hook or notice awaits it; it may be abandoned."""
 
     carries_messages = False
     __slots__ = (
@@ -69,7 +69,7 @@ class Handoff(Wait):
         self.task: Task[None] | None = None
         self.awaits = False
         self._lock = allocate_lock()
-        # Invariant: these, and _on_cancel, are written under _lock; once it is over, _cut by the loop's thread alone
+        # Invariant: these, and _on_cancel, are written under _lock; once it is over, _closed by the loop's thread alone
         self._closed = False
         self._over = False
         self._is_cancelled = False
@@ -176,7 +176,7 @@ class Handoff(Wait):
             before_home()
             self.complete()
 
-    # -- at home
+    # -- on the loop's thread
 
     def __await__(self) -> Generator[Handoff, None, object]:
         if not self._closed:  # else it is over before anybody waited for it
@@ -239,7 +239,7 @@ class Handoff(Wait):
         self._on_abandoned = tell
 
     def cancel(self, msg: object = None) -> bool:
-        """Have it broken off where it awaits something. A call that just runs cannot be: it comes home by itself."""
+        """Have it broken off where it awaits something. A call that just runs cannot be: it completes by itself."""
         with self._lock:
             self._is_cancelled = True
             ask = self._on_cancel
@@ -274,7 +274,7 @@ class Handoff(Wait):
         if self._closed:
             self._close_result()
             return
-        self._closed = True  # it is over: there is nothing left that could be cut
+        self._closed = True  # it is over: there is nothing left to abandon
         self.cell.loop.handoffs.pop(self, None)
         self._account()
         self.wake_waiter()

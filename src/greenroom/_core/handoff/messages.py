@@ -1,7 +1,7 @@
 """Messages of one cell that are handled on another thread than its loop's.
 
 A message is carried away together with those behind it that are as plain: of the data lane, without a receipt. They are
-carried, not taken: until the hand-off comes home they stand in the mailbox and count against its bound. Whoever carries
+carried, not taken: until the hand-off completes they stand in the mailbox and count against its bound. Whoever carries
 it out looks before each message, as a visit does, whether something more urgent has come, or its time is up. So a burst
 costs one hand-over, not one for each message.
 """
@@ -29,12 +29,12 @@ __all__ = ["MessageHandoff"]
 
 _DATA = 1
 _VISITS = 16
-"""Visits that one hand-off can be, if its thread has nothing else to do: coming home takes as long as some hundreds of
+"""Visits that one hand-off can be, if its thread has nothing else to do: completing takes as long as some hundreds of
 messages."""
 _PLAIN = (bool, int, float, str, bytes, tuple, list, dict)
 """What a handler may return that nobody has to look at."""
 _URGENT = ORDERS | HELD | LANES
-"""What ends an hand-off before its messages do."""
+"""What ends a hand-off before its messages do."""
 
 
 class MessageHandoff(Handoff):
@@ -178,7 +178,7 @@ class MessageHandoff(Handoff):
         """The message in hand is answered by somebody else."""
         self.senders[self._begun - 1] = None
 
-    # -- at home
+    # -- on the loop's thread
 
     def keep_the_rest(self) -> None:
         """Let nothing that was not begun be begun: something comes before it."""

@@ -21,8 +21,8 @@ _log = logging.getLogger("greenroom")
 class Host:
     """Cells with nobody above them: a failed one is logged and ends, a notice is handled like a message."""
 
-    def verdict(self, cell: Cell, verdict: BehaviorBase) -> None:
-        """A handler returned a verdict. If this raises, the handler has failed."""
+    def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
+        """A handler returned a behavior. If this raises, the handler has failed."""
 
     def unhandled(self, cell: Cell, message: object, sender: object) -> None:
         """A handler said that a message or notice was not for its actor."""

@@ -92,7 +92,7 @@ class Loop:
             self.runq, self.admission, self.tick_budget, self.limits.max_msgs_per_actor, self.limits.max_actors_per_tick
         )
         self.closed = False
-        # Invariant: the work that other threads do for cells of this loop, and that has not come home; by its age
+        # Invariant: the work that other threads do for cells of this loop, and that has not completed
         self.handoffs: dict[PendingHandoff, None] = {}
         # What cells that have ended were sent, and had handled by then.
         self.ended_sent = 0

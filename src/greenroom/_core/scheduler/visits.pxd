@@ -67,7 +67,7 @@ cdef class Visits:
     cdef _tell_if_slow(self, Cell cell, object message, double began)
     @cython.locals(task=HandlerTask, began=double)
     cdef bint _go_on(self, Cell cell) except? False
-    @cython.locals(kind=int, verdict=BehaviorBase, receipt=Receipt)
+    @cython.locals(kind=int, behavior=BehaviorBase, receipt=Receipt)
     cdef _settle(self, Cell cell, object result)
     @cython.locals(kind=int)
     cdef _leave_unhandled(self, Cell cell)

@@ -330,11 +330,11 @@ class Visits:
         """Account for what was in hand, and pass its result on."""
         self.lane = DATA
         if isinstance(result, BehaviorBase):
-            verdict: BehaviorBase = result
-            if verdict.unhandled:
+            behavior: BehaviorBase = result
+            if behavior.unhandled:
                 self._leave_unhandled(cell)
                 return
-            self.host.verdict(cell, verdict)
+            self.host.behavior_returned(cell, behavior)
             result = None
         kind = self.kind
         self.kind = NOTHING
@@ -460,7 +460,7 @@ class Visits:
             receipt.fail(cause)
         except Exception:
             fields = cell.loop.host.log_fields(cell)
-            _log.exception("a slip raised when it was told of a failure of %s", cell.name(), extra=fields)
+            _log.exception("a receipt raised when it was told of a failure of %s", cell.name(), extra=fields)
 
     def _adapt(self, waiting: int) -> None:
         """Shorten visits when two ticks in a row left cells without a turn; lengthen them when all had one."""

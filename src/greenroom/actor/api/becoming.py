@@ -113,16 +113,16 @@ def unbecome(record: ActorRecord) -> None:
         install_behavior(record, record.extras.behaviors.pop())
 
 
-def become_next(cell: Cell, verdict: object) -> None:
+def become_next(cell: Cell, behavior: object) -> None:
     """A handler returned a behavior that is more than a word: be that. The first one stays below, for its hooks."""
-    if isinstance(verdict, Failed):
-        raise verdict.cause
+    if isinstance(behavior, Failed):
+        raise behavior.cause
     record = cell.record
     if isinstance(record, ActorRecord):
         if record.extras is None or not record.extras.behaviors:
-            become(record, verdict)
+            become(record, behavior)
         else:
-            install_behavior(record, resolve_behavior(record, verdict))
+            install_behavior(record, resolve_behavior(record, behavior))
 
 
 def close_unawaited(awaitable: Any) -> None:

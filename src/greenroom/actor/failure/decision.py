@@ -1,7 +1,7 @@
-"""Deciding about failures, by the `Supervision` of the actor that failed; the doing is elsewhere.
+"""The failure decision: what becomes of an actor that failed, by its `Supervision`. Others carry it out.
 
-The decision is the runtime's own: no message passes, nobody is asked. An actor that has a keeper (a supervisor's child)
-leaves instead, and the keeper decides when it hears of that.
+The decision is the runtime's own: no message passes, nobody is asked. A supervisor's child comes to rest
+instead, and the supervisor decides when it is told.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def decide_on_failure(life: ActorHost, cell: Cell, record: ActorRecord, message:
     if extras.ending is not None or ends_system(cause) or _must_end(life, cell, record, reason):
         _stop(life, cell, record, reason, "it is ending anyway")
     elif restart_state.supervisor is not None:
-        _leave_it_to_keeper(life, cell, record, restart_state, reason)
+        _leave_it_to_supervisor(life, cell, record, restart_state, reason)
     else:
         _decide(life, cell, record, restart_state, cause)
 
@@ -99,14 +99,14 @@ def _must_end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReas
 
 
 def _is_kept(record: ActorRecord, reason: ExitReason) -> bool:
-    """Whether its keeper wants it back after such an end."""
+    """Whether its supervisor wants it back after such an end."""
     restart_state = restart_state_of(record)
     return (
         restart_state.supervisor is not None and not restart_state.final and restart_state.supervisor.wants(reason.kind)
     )
 
 
-def _leave_it_to_keeper(
+def _leave_it_to_supervisor(
     life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState, reason: ExitReason
 ) -> None:
     if not _is_kept(record, reason):

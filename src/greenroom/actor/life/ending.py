@@ -12,7 +12,7 @@
 10  whom it watched forget it
 11  it leaves its parent; its name is free
 12  its slot in the table is freed, its account is closed
-13  TERMINATED; what is left of it is an tombstone
+13  TERMINATED; what is left of it is a tombstone
 14  replies it owed fail; its watchers, its parent, those linked to it, and those who await its end are told
 15  observers are told
 
@@ -96,7 +96,7 @@ def end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) ->
 
 
 def is_to_come_back(life: ActorHost, record: ActorRecord, reason: ExitReason) -> bool:
-    """Whether an actor with a keeper rests after such an end, to be started again."""
+    """Whether a supervisor's child rests after such an end, to be started again."""
     restart_state = restart_state_of(record)
     if restart_state.supervisor is None or restart_state.final or life.closed:
         return False

@@ -118,7 +118,7 @@ def leave(life: ActorHost, cell: Cell, record: ActorRecord, order: RestartOrder)
             _prepare(life, cell, record, restart_state)
             yield from starting.start(life, cell, record)
         elif restart_state.at_once and restart_state.supervisor is not None:
-            # Somebody asked for it, so it was about to come back; but it has failed, or its keeper wants it to rest.
+            # Somebody asked for it, so it was about to come back; but it has failed, or its supervisor wants it to rest.
             restart_state.at_once = False
             restart_state.supervisor.rested(cell, restart_state.reason or SHUTDOWN)
         return
@@ -293,7 +293,7 @@ def start_again(cell: Cell) -> object:
     if not isinstance(record, ActorRecord) or not waits_to_return(record) or life.closed:
         return None
     if life.is_told_to_stop(cell) and restart_state_of(record).supervisor is None:
-        return None  # under a keeper that may mean nothing to one that rests
+        return None  # under a supervisor that may mean nothing to one that rests
     _prepare(life, cell, record, restart_state_of(record))
     return begin(starting.start(life, cell, record))
 
@@ -314,7 +314,7 @@ def _prepare(life: ActorHost, cell: Cell, record: ActorRecord, restart_state: Re
 
 
 def has_begun(life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState) -> None:
-    """Step 7, and the first start of an actor that has a standing already."""
+    """Step 7, and the first start of an actor that has a restart state already."""
     extras = record.ensure_extras()
     restart_state.running_since = cell.loop.now()
     if extras.receive_timer is not None and extras.receive_timer is restart_state.receive_timer:

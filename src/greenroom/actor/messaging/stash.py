@@ -52,7 +52,7 @@ class Stash:
         if self.full:
             raise StashFull(cell.ref, self.capacity)
         self._entries.append(hand.stash())
-        if not cell.is_foreign():  # else it is counted when the hand-off comes home
+        if not cell.is_foreign():  # else it is counted when the hand-off completes
             cell.loop.admission.count_stashed(cell, 1)
 
     def add(self, message: object, sender: object, lane: int) -> None:

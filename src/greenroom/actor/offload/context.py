@@ -88,7 +88,7 @@ class OffloadedContext(Context):
     __slots__ = ()
 
     def hand(self) -> Hand | None:
-        """Who has a message of this actor in hand, as seen from this thread: its loop, an hand-off, or nobody."""
+        """Who has a message of this actor in hand, as seen from this thread: its loop, a hand-off, or nobody."""
         handoff = current_handoffs.get(get_ident()) if self.cell.is_foreign() else None
         if handoff is None or handoff.cell is not self.cell:
             return super().hand()

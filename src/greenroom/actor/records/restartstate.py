@@ -98,7 +98,7 @@ class Failure(Frozen):
 
 
 class RestartState:
-    """Made with an actor's first failure or restart, or when it is given a keeper."""
+    """Made with an actor's first failure or restart, or when it becomes a supervisor's child."""
 
     __slots__ = (
         "alarm",
@@ -136,9 +136,9 @@ class RestartState:
         self.supervisor: ChildSupervisor | None = None
         # Seconds it may take to stop, if that is not the system's `stop_timeout`; inf for as long as it likes.
         self.patience: float | None = None
-        # What becomes of its queue in a restart, if its keeper says so.
+        # What becomes of its queue in a restart, if its supervisor says so.
         self.mailbox: OnRestart | None = None
-        # Whether its next end is for good, whatever its keeper would want.
+        # Whether its next end is for good, whatever its supervisor would want.
         self.final = False
         self.incarnation = 1
         self.restarts = 0

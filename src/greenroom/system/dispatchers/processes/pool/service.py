@@ -175,7 +175,7 @@ class Service:
         """A method or property of the actor's context."""
         record = None if executor is None else executor.cell.record
         if executor is None or not isinstance(record, Context):
-            raise ActorTerminated(self._system, "it is not a guest of its process any more")
+            raise ActorTerminated(self._system, "its worker process does not run it any more")
         name, args, kwargs = request
         if name in ("children", "trap_exit"):
             return getattr(record, name)
@@ -188,7 +188,7 @@ class Service:
     def _in_timers(self, executor: ExecutorPort | None, request: _Request) -> object:
         """A method or property of the actor's keyed timers, or of the handle of a timer."""
         if executor is None or not isinstance(executor.cell.record, Context):
-            raise ActorTerminated(self._system, "it is not a guest of its process any more")
+            raise ActorTerminated(self._system, "its worker process does not run it any more")
         name, args, kwargs = request
         if name == "handle_cancel":
             timer = executor.timers.get(args[0])

@@ -289,13 +289,13 @@ class HostedActor:
             result = None
         self._host.channel.post("called", self.number, call, *self._host.channel.outcome(True, result))
 
-    def _absorb(self, verdict: BehaviorBase) -> BehaviorBase:
+    def _absorb(self, behavior: BehaviorBase) -> BehaviorBase:
         """Become the behavior that a hook has returned; return what the main process must still do."""
-        if isinstance(verdict, Behavior) and verdict is not STOPPED and not verdict.unhandled:
-            if verdict is not SAME:
-                become_next(self.cell, verdict)
+        if isinstance(behavior, Behavior) and behavior is not STOPPED and not behavior.unhandled:
+            if behavior is not SAME:
+                become_next(self.cell, behavior)
             return SAME
-        return verdict
+        return behavior
 
     def call_failed(self, call: int, cause: BaseException) -> None:
         """A call has raised."""

@@ -178,7 +178,9 @@ class MainChannel:
             connection.send(MAIL, self.codec.encode(mail))
         except FrameTooLarge as exc:
             if len(mail) == 1:
-                _log.error("something cannot be sent home: %s", exc)  # values were checked, so it is a name
+                _log.error(
+                    "something cannot be sent to the main process: %s", exc
+                )  # values were checked, so it is a name
                 return
             middle = len(mail) // 2
             self._send(connection, mail[:middle])
@@ -226,7 +228,7 @@ class MainChannel:
         if not self._pump(lambda: bool(outcome)):
             if self.over.is_set():
                 raise WorkerLost(f"{what} needs the process that started this one, which is gone")
-            raise LoopBusy("home", f"{what} waited {_PATIENCE:g} s for an answer")
+            raise LoopBusy("the main process", f"{what} waited {_PATIENCE:g} s for an answer")
         return _result_of(*outcome[0])
 
     async def _wait_for(self, actor: int, what: str, given: object) -> object:

@@ -300,12 +300,12 @@ class WorkerHost(Host):
         if number is not None and actor is not None:
             self.channel.post(word, actor.number, number)
 
-    def verdict(self, cell: Cell, verdict: BehaviorBase) -> None:
+    def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
         """A handler returned a behavior."""
-        if verdict is STOPPED:
+        if behavior is STOPPED:
             self.request_end(cell, None)
-        elif verdict is not SAME:
-            become_next(cell, verdict)
+        elif behavior is not SAME:
+            become_next(cell, behavior)
 
     def request_end(self, cell: Cell, reason: ExitReason | None) -> None:
         """A hosted actor is to stop."""
