@@ -6,8 +6,8 @@ waits. So whatever holds for those (orders wait for the message in hand, a deadl
 too, by the same text.
 
 **Who may touch it.** What is done, and how far it is, is written by the thread that carries it out, under `_lock`;
-everything else by the loop's own. When a loop gives up on a piece of work it *abandons* it, under the same lock: from then
-on nothing further is begun, and what comes of it is nobody's.
+everything else by the loop's own. A loop that waits no longer *abandons* it, under the same lock: from then on nothing
+further is begun, and its outcome is ignored.
 """
 
 from __future__ import annotations

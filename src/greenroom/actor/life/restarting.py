@@ -118,7 +118,7 @@ def leave(life: ActorHost, cell: Cell, record: ActorRecord, order: RestartOrder)
             _prepare(life, cell, record, restart_state)
             yield from starting.start(life, cell, record)
         elif restart_state.at_once and restart_state.supervisor is not None:
-            # Somebody asked for it, so it was about to come back; but it has failed, or its supervisor wants it to rest.
+            # It was about to come back, because somebody asked; but it has failed, or its supervisor wants it to rest.
             restart_state.at_once = False
             restart_state.supervisor.rested(cell, restart_state.reason or SHUTDOWN)
         return

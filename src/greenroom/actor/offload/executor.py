@@ -1,8 +1,7 @@
 """Where the code of an actor runs, if that is not on its loop's own thread.
 
-An actor's life is kept by its loop, wherever its code runs: a place only carries out calls of the user's functions,
-one at a time for each actor, and brings back what came of them. What an executor must be able to do is `do`; the rest is
-here.
+An actor's life stays on its loop, wherever its code runs. An executor only carries out calls of the user's functions,
+one at a time for each actor, and brings back what came of them. A subclass says how, in `do`.
 """
 
 from __future__ import annotations
