@@ -3,7 +3,7 @@
 A *case* is one set of a test's parameters, a *backend* is what runs its actors (asyncio, uvloop, a dispatcher, a
 simulation), a *build* is compiled or plain Python. `--matrix=pairs` runs every case once in either build, each time on
 another backend, and every backend at least once, in one build or the other. `--matrix=all` runs every case on every
-backend, but one of the dispatchers for most cases of a test that has many; `--matrix=rest` is what `pairs` leaves of it.
+backend; but if a test has many cases, not each of them with every dispatcher. `--matrix=rest` is what `pairs` leaves.
 
 What is dealt to a test depends on nothing but its name and its own parameters, so it is the same whichever tests are
 collected, by whichever worker and in whatever order.
@@ -61,7 +61,7 @@ def pairs(runs: Sequence[Run], turn: int) -> dict[str, set[Run]]:
             order = [backends[(start + step) % len(backends)] for step in range(len(backends))]
             choice = min(
                 (one for one in order if one in offered[case]),
-                key=lambda one: (one == first, used[one], used[build, one]),  # noqa: B023 (used at once)
+                key=lambda one: (one == first, used[one], used[build, one]),
             )
             run(case, build, choice)
             first = choice
@@ -126,6 +126,7 @@ ONE_BUILD = (
     "tests/test_exits.py",
     "tests/test_lanes.py",
     "tests/test_matrix.py",
+    "tests/test_planted_faults.py",
 )
 """Tests of what is the same in both builds, or that start other programs: without a backend they need one build."""
 TOGETHER = {
