@@ -154,7 +154,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, An
         # What is slow is no part of the matrix: it is run by itself.
         dealt = [item for item in tests if item.get_closest_marker("slow") is None]
         if config.getoption("--greenroom-runs") is None:
-            _deal(dealt, path, config.getoption("--matrix"))
+            _deal(dealt, path, str(config.getoption("--matrix")))
         deal_out([item for item in tests if _backend_of(item) == SIMULATION], config.getoption("--greenroom-runs"))
     return items
 
@@ -175,7 +175,7 @@ def _deal(items: list[pytest.Function], path: str, wanted: str) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what `--matrix` asks for."""
-    wanted = config.getoption("--matrix")
+    wanted = str(config.getoption("--matrix"))
 
     def is_selected(item: pytest.Item) -> bool:
         # What pytest did not make of a function: a class of unittest's, a code block. In these, one is like the other.
