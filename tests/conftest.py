@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from greenroom import COMPILED, ActorSystem, Directive, Supervision, SystemConfig
 from greenroom.testing import Simulation, assert_ledger_balanced
@@ -40,9 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach what the tests start: a shell has its background jobs ignore it, and that is inherited."""
+    """Let Ctrl-C reach what the tests start, and let examples take their time."""
+    # A shell has its background jobs ignore it, and that is inherited.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Hypothesis would time single examples: on a busy machine that says nothing about them.
+    settings.register_profile("unhurried", deadline=None)
+    settings.load_profile("unhurried")
 
 
 def pytest_collection_finish() -> None:

@@ -1,7 +1,7 @@
 """Plant faults in the package, one by one, and see whether the tests find them.
 
 Each fault is put into a copy of the package, and the tests of `make test` are run against that copy until the first
-failure, which must pass without the fault. What they miss is tried with the tests of `make test-all`: those must find
+failure, which must fail again by itself, and pass without the fault. What they miss is tried with the tests of `make test-all`: those must find
 no more, or `--matrix=pairs` leaves out too much.
 
 Run as ``python -m tools.planted_faults``, with names of faults for some of them, in an environment that has what the
@@ -189,6 +189,7 @@ FAULTS = (
 def plant(fault: Fault | None, place: Path) -> Path:
     """Copy the package into `place`, with the fault if there is one; the folder for the path."""
     shutil.rmtree(place, ignore_errors=True)
+    (SCRATCH / "tmp").mkdir(parents=True, exist_ok=True)
     shutil.copytree(SOURCES, place, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     if fault is not None:
         file = place / "greenroom" / fault.file
@@ -226,7 +227,7 @@ def run_tests(package: Path, arguments: list[str], timeout: float) -> Outcome:
     # A compiled one is installed, and brings its plugin; sources do not.
     plugin = [] if list(package.glob("*.dist-info")) else ["-p", "greenroom.testing.plugin"]
     command = [sys.executable, "-m", "pytest", *plugin, "-x", "-q", "-m", "not slow", "--tb=no"]
-    command += [f"--basetemp={SCRATCH / 'tmp'}", "-o", f"cache_dir={SCRATCH / 'cache'}", *arguments]
+    command += [f"--basetemp={SCRATCH / 'tmp' / package.name}", "-o", f"cache_dir={SCRATCH / 'cache'}", *arguments]
     environ = {**os.environ, "PYTHONPATH": str(package)}
     environ.pop("GREENROOM_EXPECT", None)
     began = time.monotonic()
@@ -242,14 +243,17 @@ def run_tests(package: Path, arguments: list[str], timeout: float) -> Outcome:
 
 
 def find(package: Path, clean: Path, matrix: str, options: argparse.Namespace) -> Outcome:
-    """Run the tests of a matrix; what fails without the fault too has found nothing, and the run goes on without it."""
+    """Run the tests of a matrix. What fails without the fault too, or fails once and not again, has found nothing: the
+    run begins anew without it.
+    """
     left_out: list[str] = []
     while True:
         arguments = [f"--matrix={matrix}", "-n", str(options.workers), *options.tests, *left_out]
         outcome = run_tests(package, arguments, options.timeout)
         if outcome.test is None or "::" not in outcome.test:
             return outcome
-        if run_tests(clean, [outcome.test], options.timeout).test is None:
+        again, without = (run_tests(which, [outcome.test], options.timeout) for which in (package, clean))
+        if again.test is not None and without.test is None:
             return outcome
         left_out.append(f"--deselect={outcome.test}")
 
