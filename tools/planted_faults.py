@@ -1,8 +1,8 @@
 """Plant faults in the package, one by one, and see whether the tests find them.
 
 Each fault is put into a copy of the package, and the tests of `make test` are run against that copy until the first
-failure, which must fail again by itself, and pass without the fault. What they miss is tried with the tests of `make test-all`: those must find
-no more, or `--matrix=pairs` leaves out too much.
+failure, which must fail again by itself, and pass without the fault. What they miss is tried with the tests of `make
+test-all`: those must find no more, or `--matrix=pairs` leaves out too much.
 
 Run as ``python -m tools.planted_faults``, with names of faults for some of them, in an environment that has what the
 tests need but not greenroom (`make faults` does). With ``--compiled``, what the plain-Python build misses is tried with
