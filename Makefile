@@ -3,6 +3,9 @@
 
 PYTHON ?= python3
 ARGS   ?=
+# How much of builds, backends and cases the tests run (tests/matrix.py), and on how many processes.
+MATRIX  ?= pairs
+WORKERS ?= 2
 
 SHELL         := bash
 .SHELLFLAGS   := -eu -o pipefail -c
@@ -14,8 +17,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export HYPOTHESIS_STORAGE_DIRECTORY  := $(CURDIR)/.cache/hypothesis
 export PYRIGHT_PYTHON_CACHE_DIR      := $(CURDIR)/.cache/pyright
 export npm_config_cache              := $(CURDIR)/.cache/npm
+# Without a place to keep it, every process that runs tests would compile 360 files of tests anew.
+export PYTHONPYCACHEPREFIX           := $(CURDIR)/.cache/bytecode
 # The tests must see the installed package, and each build must see its own switches only.
-unexport PYTHONPATH GREENROOM_PURE GREENROOM_REQUIRE_COMPILED
+unexport PYTHONPATH PYTHONDONTWRITEBYTECODE GREENROOM_PURE GREENROOM_REQUIRE_COMPILED
 
 # What a wheel is made from; the folders too, so that a removed file counts. Tests and docs travel in the sdist as well,
 # but a change to them rebuilds nothing.
@@ -27,13 +32,11 @@ switch-compiled := GREENROOM_REQUIRE_COMPILED=1
 switch-pure     := GREENROOM_PURE=1
 
 # The dependency group of pyproject.toml that each environment holds.
-group-build    := build
-group-compiled := test
-group-pure     := test
-group-lint     := lint
-group-docs     := docs
-group-bench    := bench
-group-demo     := demo
+group-build := build
+group-lint  := lint
+group-docs  := docs
+group-bench := bench
+group-demo  := demo
 
 .PHONY: help
 help: ## Show this list
@@ -55,20 +58,28 @@ demo: .venvs/demo/.ready ## Build, then watch 3,000 actors at work (ARGS="--seco
 demo-picture: .venvs/demo/.ready .venvs/demo/.holds-compiled ## Draw the demo's live view anew, for the README
 	@.venvs/demo/bin/python -m tools.demo_picture docs/images/demo.svg
 
-.PHONY: test test-compiled test-pure
-test: ## Run all tests in both builds, then try both wheels in empty environments
+.PHONY: test test-all test-rest test-both test-compiled test-pure
+test: ## Run every test in both builds, on backends that are dealt out, then try both wheels in empty environments
 	@$(MAKE) -j2 prepared
-	@$(MAKE) test-compiled test-pure smoke
-test-compiled: ## Run the tests against the compiled build (ARGS="-k name" for some of them)
+	@$(MAKE) test-both smoke
+test-all: ## Run every test on every backend, in both builds
+	@$(MAKE) test MATRIX=all
+test-rest: ## Run what `make test` leaves of `make test-all`
+	@$(MAKE) -j2 prepared
+	@$(MAKE) test-both MATRIX=rest
+# One process for each build: two for each would collect twice as often. A build is shown when it is through.
+test-both:
+	@$(MAKE) -j2 --output-sync=target WORKERS=0 test-compiled test-pure
+test-compiled: ## Run the tests against the compiled build (ARGS="-k name" for some of them, MATRIX=all on every backend)
 test-pure: ## Run the tests against the plain-Python build
-# The type checkers too: what they say of users' programs is tested.
-test-compiled test-pure: test-%: .venvs/%/.installed .venvs/lint/.ready
+test-compiled test-pure: test-%: .venvs/%/.installed
 	@echo "== tests, $* build"
-	@GREENROOM_EXPECT=$* .venvs/$*/bin/python -m pytest -n 2 -m "not slow" --basetemp=build/tmp-$* $(ARGS)
+	@GREENROOM_EXPECT=$* .venvs/$*/bin/python -m pytest -n $(WORKERS) -m "not slow" --matrix=$(MATRIX) \
+	  --basetemp=build/tmp-$* -o cache_dir=.cache/pytest-$* $(ARGS)
 
 # What the tests need: wheels and environments. Few of these steps wait for one another, so two can be taken at a time.
 .PHONY: prepared
-prepared: $(BUILDS:%=.venvs/%/.installed) .venvs/lint/.ready
+prepared: $(BUILDS:%=.venvs/%/.installed)
 	@:
 
 .PHONY: smoke smoke-compiled smoke-pure
@@ -95,9 +106,9 @@ format: .venvs/lint/.ready ## Rewrite the sources in the house style
 
 .PHONY: coverage
 coverage: .venvs/pure/.installed ## Measure test coverage, on the plain-Python build (compiled code cannot be traced)
-	@mkdir -p .cache/coverage && .venvs/pure/bin/coverage erase
-	@.venvs/pure/bin/coverage run -m pytest -m "not slow" --basetemp=build/tmp-coverage $(ARGS)
-	@.venvs/pure/bin/coverage combine -q && .venvs/pure/bin/coverage report
+	@mkdir -p .cache/coverage && .venvs/pure/bin/python -m coverage erase
+	@.venvs/pure/bin/python -m coverage run -m pytest -m "not slow" --basetemp=build/tmp-coverage $(ARGS)
+	@.venvs/pure/bin/python -m coverage combine -q && .venvs/pure/bin/python -m coverage report
 
 .PHONY: bench
 bench: .venvs/bench/.installed .venvs/pure/.installed ## Measure against the peers (ARGS=--quick for under a minute)
@@ -112,6 +123,10 @@ stress: .venvs/compiled/.installed ## Run the endurance tests (minutes)
 	@GREENROOM_EXPECT=compiled \
 	  .venvs/compiled/bin/python -m pytest tests/conformance tests/supervision -n 2 -m "not slow" -k simulation \
 	  --greenroom-runs=10000 --timeout=0 --basetemp=build/tmp-stress
+
+.PHONY: faults
+faults: .venvs/lint/.ready ## Plant faults in the package and see which tests find them (hours; ARGS=name for one)
+	@.venvs/lint/bin/python -m tools.planted_faults $(ARGS)
 
 .PHONY: conformance
 conformance: ## Write docs/conformance.md anew, from the ids in the tests
@@ -145,10 +160,18 @@ clean: ## Remove everything made here
 	@.venvs/$*/bin/pip install -qq --upgrade --group $(group-$*)
 	@touch $@
 
-install = .venvs/$(1)/bin/pip install -qq --force-reinstall --no-deps build/wheels/$(2)/*.whl
+install = .venvs/$(1)/bin/python -m pip install -qq --force-reinstall --no-deps build/wheels/$(2)/*.whl
 
 $(BUILDS:%=.venvs/%/.installed): .venvs/%/.installed: .venvs/%/.ready build/wheels/%.stamp
 	@$(call install,$*,$*) && touch $@
+
+# A build is alone in its environment, on top of that of the linters: it holds what the tests need, the type checkers
+# too, and installing it once takes long enough.
+$(BUILDS:%=.venvs/%/.ready): .venvs/%/.ready: .venvs/lint/.ready
+	@$(PYTHON) -m venv --clear --without-pip .venvs/$*
+	@.venvs/lint/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$(.venvs/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth"
+	@touch $@
 
 .venvs/docs/.installed: .venvs/docs/.ready build/wheels/pure.stamp
 	@$(call install,docs,pure) && touch $@

@@ -5,36 +5,52 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-import sys
-from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from greenroom import COMPILED, ActorSystem, Directive, Supervision, SystemConfig
 from greenroom.testing import Simulation, TestProbe, assert_ledger_balanced
-from tests.seeds import FOLDERS, deal_out, run_at_seeds
+from tests import matrix
+from tests.matrix import BACKENDS, DISPATCHERS, SIMULATION
+from tests.seeds import deal_out, is_home, run_at_seeds
 
 DEADLINE = 120.0
 """Seconds a test may wait for anything. Never reached unless something is wrong."""
 
-BACKENDS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
-SIMULATION = "simulation"
-DISPATCHERS = ["parallel", "pinned"]
-"""Those that run actors elsewhere than on the system's own loop: the conformance tests are run with each of them."""
+BUILD = "compiled" if COMPILED else "pure"
+ROOT = Path(__file__).parents[1]
+SELECTED = pytest.StashKey[bool]()
+"""Whether a run of a test is among those that `--matrix` asks for; if there is no choice, nothing is said."""
 
 Program = Callable[[ActorSystem], Coroutine[Any, Any, None]]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say how much of the matrix is run: tests/matrix.py says what that is."""
+    parser.addoption(
+        "--matrix",
+        choices=matrix.CHOICES,
+        default=matrix.ALL,
+        help="of builds, backends and cases: all of them (the default), what `make test` runs, or what that leaves",
+    )
+
+
 def pytest_configure() -> None:
-    """Let Ctrl-C reach what the tests start: a shell has its background jobs ignore it, and that is inherited."""
+    """Let Ctrl-C reach what the tests start, and let examples take their time."""
+    # A shell has its background jobs ignore it, and that is inherited.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # How long a probe waits shows only in a test that fails, and must not depend on how busy the machine is.
     patience: Any = TestProbe.__init__.__kwdefaults__
     patience["timeout"] = DEADLINE
+    # Hypothesis would time single examples: on a busy machine that says nothing about them.
+    settings.register_profile("unhurried", deadline=None)
+    settings.load_profile("unhurried")
 
 
 def pytest_collection_finish() -> None:
@@ -119,7 +135,7 @@ class Play:
         assert self.raised == []
 
 
-@pytest.fixture(params=[*BACKENDS, *DISPATCHERS, SIMULATION])
+@pytest.fixture(params=BACKENDS)
 def play(request: pytest.FixtureRequest) -> Play:
     """Runs `program(system)` on asyncio, on uvloop, with actors on other threads, and in simulations at many seeds.
 
@@ -130,43 +146,83 @@ def play(request: pytest.FixtureRequest) -> Play:
     return Play(request.param)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say at how many seeds each test is simulated, and which are run with which dispatcher."""
-    elsewhere: list[Any] = [item for item in items if _dispatcher_of(item) is not None]
-    kept = {id(item) for item in deal_dispatchers([item for item in elsewhere if _makes_sense(item)])}
-    items[:] = [item for item in items if _dispatcher_of(item) is None or id(item) in kept]
-    deal_out(items, SIMULATION)
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Of what pytest makes of a test, keep what makes sense, and say which of it is run and at which seeds.
 
-
-def _dispatcher_of(item: pytest.Item) -> str | None:
-    call = getattr(item, "callspec", None)
-    given = None if call is None else call.params.get("play")
-    return given if given in DISPATCHERS else None
-
-
-def _makes_sense(item: pytest.Item) -> bool:
-    mark = item.get_closest_marker("at_home")
-    stays = mark is not None and (not mark.args or _dispatcher_of(item) in mark.args)
-    return item.path.parent.name in FOLDERS and not stays
-
-
-def deal_dispatchers(items: list[Any]) -> list[Any]:
-    """Each test with both dispatchers; but the parameters of one that has many are dealt out among them and the builds.
-
-    `make stress` runs them all.
+    Here all of a test is at hand, even if a single run of it is asked for.
     """
-    if not items or items[0].config.getoption("--greenroom-runs") is not None:
-        return items
-    seen: Counter[tuple[Any, str, str]] = Counter()
-    kept = []
-    for item in items:
-        dispatcher: Any = _dispatcher_of(item)
-        test = (item.path, item.originalname, dispatcher)
-        turn = len(DISPATCHERS) * (0 if COMPILED else 1) + DISPATCHERS.index(dispatcher)
-        if seen[test] == 0 or seen[test] % (2 * len(DISPATCHERS)) == turn:
-            kept.append(item)
-        seen[test] += 1
-    return kept
+    made = yield
+    if not isinstance(made, list):
+        return made
+    items = [item for item in made if not isinstance(item, pytest.Function) or _makes_sense(item)]
+    tests = [item for item in items if isinstance(item, pytest.Function)]
+    if tests:
+        config, path = tests[0].config, _path_of(tests[0])
+        # What is slow is no part of the matrix: it is run by itself.
+        dealt = [item for item in tests if item.get_closest_marker("slow") is None]
+        if config.getoption("--greenroom-runs") is None:
+            _deal(dealt, path, str(config.getoption("--matrix")))
+        deal_out([item for item in tests if _backend_of(item) == SIMULATION], config.getoption("--greenroom-runs"))
+    return items
+
+
+def _deal(items: list[pytest.Function], path: str, wanted: str) -> None:
+    """Say of each run of a test whether it is selected."""
+    runs = {id(item): (_case_of(item), backend) for item in items if (backend := _backend_of(item)) is not None}
+    if runs:
+        turn = matrix.turn_of(f"{path}::{items[0].originalname}")
+        selected = matrix.select(list(runs.values()), turn, BUILD, wanted)
+        for item in items:
+            item.stash[SELECTED] = runs[id(item)] in selected
+    else:
+        for number, item in enumerate(items):
+            home = matrix.build_of(path, item.originalname, number)
+            item.stash[SELECTED] = matrix.is_selected(home, BUILD, wanted)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep what `--matrix` asks for."""
+    wanted = str(config.getoption("--matrix"))
+
+    def is_selected(item: pytest.Item) -> bool:
+        # What pytest did not make of a function: a class of unittest's, a code block. In these, one is like the other.
+        by_default = matrix.is_selected(matrix.build_of(_path_of(item), item.name, 0), BUILD, wanted)
+        return item.stash.get(SELECTED, by_default)
+
+    kept = [item for item in items if is_selected(item)]
+    config.hook.pytest_deselected(items=[item for item in items if not is_selected(item)])
+    items[:] = kept
+
+
+def _path_of(item: pytest.Item) -> str:
+    return item.path.relative_to(ROOT).as_posix()
+
+
+def _backend_of(item: pytest.Item) -> str | None:
+    """What runs the actors of a test: a parameter of the fixture `play`, or of `run` in tests/core."""
+    call = getattr(item, "callspec", None)
+    given = None if call is None else call.params.get("play", call.params.get("run"))
+    return given if given in BACKENDS else None
+
+
+def _case_of(item: pytest.Function) -> str:
+    """A test's other parameters, by their ids."""
+    backend = _backend_of(item)
+    ids = list(item.callspec._idlist)
+    ids.remove(str(backend))
+    return "-".join(ids)
+
+
+def _makes_sense(item: pytest.Function) -> bool:
+    backend = _backend_of(item)
+    if backend == SIMULATION:
+        return is_home(_path_of(item)) and item.get_closest_marker("real") is None
+    if backend in DISPATCHERS:
+        mark = item.get_closest_marker("at_home")
+        stays = mark is not None and (not mark.args or backend in mark.args)
+        return is_home(_path_of(item)) and not stays
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)

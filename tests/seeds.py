@@ -1,24 +1,25 @@
-"""The tests of `play`, in simulations: every case of docs/conformance.md at 200 seeds.
+"""The tests of `play`, in simulations: every case of docs/conformance.md that can be simulated, at 200 seeds.
 
-A case's seeds are dealt out among its tests, and a test's among its parameters. A test holds at every schedule, unless
-it is marked: `fifo` (what it says is said of first come first served alone) or `real` (it needs threads, a wall clock,
-or the collector at work).
+A case's seeds are dealt out among its simulated tests, and a test's among its parameters. A test holds at every
+schedule, unless it is marked: `fifo` (what it says is said of first come first served alone) or `real` (it needs
+threads, a wall clock, or the collector at work).
+
+These are the seeds of either build with `--matrix=all`. With `--matrix=pairs` a test is simulated with some of its
+parameters alone, each at the same seeds as ever: so a case has a share of its 200.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
-import pytest
-
 from greenroom.testing import Simulation
-from tools.conformance import find_tests, tests_in
+from tools.conformance import ROOT, find_tests, tests_in
 
-FOLDERS = ("conformance", "supervision")
+FOLDERS = ("tests/conformance", "tests/supervision")
 OF_A_CASE = 200
 OF_A_TEST = 20
 """At least, however many tests a case has; but a test of no case has a few."""
@@ -27,43 +28,73 @@ USUAL_STEPS = 1_000_000
 ENDURING_STEPS = 100_000_000
 """What a simulation may take to come to its end."""
 MANY_STEPS = 3000
-"""A test that takes as many steps is about numbers, not about orders: a few seeds will do."""
+VERY_MANY_STEPS = 20_000
+"""A test that takes as many steps is about numbers, not about orders: a few seeds will do, or a single one."""
 
 
-def deal_out(items: list[pytest.Item], param: str) -> None:
-    """Say of each simulated item which are its seeds, and drop those that are not to be simulated."""
-    simulated: list[Any] = [item for item in items if _is_simulated(item, param)]
-    kept = [item for item in simulated if item.path.parent.name in FOLDERS and item.get_closest_marker("real") is None]
-    dropped = {id(item) for item in simulated} - {id(item) for item in kept}
-    items[:] = [item for item in items if id(item) not in dropped]
-    wanted = (kept[0].config.getoption("--greenroom-runs") if kept else None) or OF_A_CASE
-    siblings = Counter((item.path, item.originalname) for item in kept)
-    dealt: Counter[tuple[Path, str]] = Counter()
-    for item in kept:
-        test = (item.path, item.originalname)
-        many = FEW if item.get_closest_marker("fifo") else -(-_seeds_of(*test, wanted) // siblings[test])
-        first = dealt[test]
-        dealt[test] += max(FEW, many)
-        item.seeds = range(first, dealt[test])
+def is_home(path: str) -> bool:
+    """Whether tests of this file are run elsewhere than on the system's own loop."""
+    return path.rpartition("/")[0] in FOLDERS
 
 
-def _is_simulated(item: pytest.Item, param: str) -> bool:
-    call = getattr(item, "callspec", None)
-    return call is not None and call.params.get("play") == param
+def deal_out(items: list[Any], of_a_case: int | None) -> None:
+    """Say of each of a test's simulated items which are its seeds."""
+    if not items:
+        return
+    path, test = items[0].path.relative_to(ROOT).as_posix(), items[0].originalname
+    wanted = seeds_of(path, test, of_a_case or OF_A_CASE)
+    sharing = [item for item in items if not {"fifo", "slow"} & {mark.name for mark in item.iter_markers()}]
+    assert (test in _explored_in(path)) == bool(sharing), f"{path}::{test}: its seeds were counted wrongly"
+    share = max(FEW, -(-wanted // len(sharing))) if sharing else FEW
+    many = [FEW if item.get_closest_marker("fifo") else share for item in items]
+    for item, seeds in zip(items, pairwise(accumulate(many, initial=0)), strict=True):
+        item.seeds = range(*seeds)
 
 
-def _seeds_of(path: Path, test: str, of_a_case: int) -> int:
+def seeds_of(path: str, test: str, of_a_case: int) -> int:
     """How many seeds a test function has."""
     cases = [name for name in _names_in(path).get(test, ()) if name.startswith("case")]
-    if not cases:
+    shared_by = [many for case in cases if (many := len(explored_tests(case)))]
+    if not shared_by:
         return FEW
-    share = max(-(-of_a_case // sum(map(len, _all_tests()[case].values()))) for case in cases)
-    return max(share, min(OF_A_TEST, of_a_case))
+    return max(-(-of_a_case // min(shared_by)), min(OF_A_TEST, of_a_case))
 
 
 @cache
-def _names_in(path: Path) -> dict[str, set[str]]:
-    return dict(tests_in(path))
+def explored_tests(case: str) -> list[tuple[str, str]]:
+    """The tests of a case that share its seeds: those that are simulated at schedules of all kinds."""
+    places = _all_tests()[case]
+    return [(path, test) for path, tests in places.items() for test in tests if test in _explored_in(path)]
+
+
+@cache
+def _explored_in(path: str) -> frozenset[str]:
+    """The tests of a file that are simulated at schedules of all kinds, by what is written in it."""
+    if not is_home(path):
+        return frozenset()
+    module = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    marked = [ast.unparse(node) for node in module.body if isinstance(node, ast.Assign)]
+    if any(line.startswith("pytestmark") and "mark.real" in line for line in marked):
+        return frozenset()
+    return frozenset(test.name for test in _functions(module) if _is_explored(test))
+
+
+def _functions(module: ast.Module) -> Iterator[ast.FunctionDef]:
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    for node in chain(module.body, *(one.body for one in classes)):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node
+
+
+def _is_explored(test: ast.FunctionDef) -> bool:
+    marks = {ast.unparse(mark) for mark in test.decorator_list}
+    kept_out = {"pytest.mark.real", "pytest.mark.fifo", "pytest.mark.slow"}
+    return any(one.arg == "play" for one in test.args.args) and not marks & kept_out
+
+
+@cache
+def _names_in(path: str) -> dict[str, set[str]]:
+    return dict(tests_in(ROOT / path))
 
 
 @cache
@@ -88,5 +119,6 @@ def run_at_seeds(item: Any, play: Any, test: Callable[..., object]) -> None:
         except BaseException as error:
             error.add_note(f"in {simulation}: run it again with --greenroom-seed={seed}")
             raise
-        if seed - item.seeds[0] >= FEW and simulation.has_run and simulation.trace.steps > MANY_STEPS:
+        steps = simulation.trace.steps if simulation.has_run else 0
+        if steps > VERY_MANY_STEPS or (steps > MANY_STEPS and seed - item.seeds[0] >= FEW):
             return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Thousands of actors, each with something to do elsewhere: that takes a while, and shows nothing about them.
 pytestmark = pytest.mark.at_home
 
-MANY = 20_000
+MANY = 5_000
 SENTINELS = 40
 
 Bind = Callable[[Context, Ref], Any]

@@ -1,0 +1,164 @@
+"""Which runs of a test are needed: its cases are dealt out over builds and backends, by pairs instead of all with all.
+
+A *case* is one set of a test's parameters, a *backend* is what runs its actors (asyncio, uvloop, a dispatcher, a
+simulation), a *build* is compiled or plain Python. `--matrix=pairs` runs every case once in either build, each time on
+another backend, and every backend at least once, in one build or the other. `--matrix=all` runs every case on every
+backend; but if a test has many cases, not each of them with every dispatcher. `--matrix=rest` is what `pairs` leaves.
+
+What is dealt to a test depends on nothing but its name and its own parameters, so it is the same whichever tests are
+collected, by whichever worker and in whatever order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from zlib import crc32
+
+BUILDS = ("compiled", "pure")
+LOOPS = ("asyncio",) if sys.platform == "win32" else ("asyncio", "uvloop")
+DISPATCHERS = ("parallel", "pinned")
+"""Those that run actors elsewhere than on the system's own loop: the conformance tests are run with each of them."""
+SIMULATION = "simulation"
+BACKENDS = (*LOOPS, *DISPATCHERS, SIMULATION)
+
+PAIRS, REST, ALL = "pairs", "rest", "all"
+CHOICES = (PAIRS, REST, ALL)
+
+Case = Hashable
+Run = tuple[Case, str]
+"""A case on a backend."""
+
+
+def turn_of(name: str) -> int:
+    """Where a test begins to deal: another number for each name, but the same in every process."""
+    return crc32(name.encode())
+
+
+def pairs(runs: Sequence[Run], turn: int) -> dict[str, set[Run]]:
+    """Of all that makes sense, what is run in each build.
+
+    >>> dealt = pairs([(case, backend) for case in "ab" for backend in ("asyncio", "uvloop")], turn=0)
+    >>> sorted(dealt["compiled"]), sorted(dealt["pure"])
+    ([('a', 'asyncio'), ('b', 'uvloop')], [('a', 'uvloop'), ('b', 'asyncio')])
+    """
+    offered: dict[Case, set[str]] = {}
+    for case, backend in runs:
+        offered.setdefault(case, set()).add(backend)
+    backends = list(dict.fromkeys(backend for _, backend in runs))
+    dealt: dict[str, set[Run]] = {build: set() for build in BUILDS}
+    used: Counter[str | tuple[str, str]] = Counter()
+
+    def run(case: Case, build: str, backend: str) -> None:
+        dealt[build].add((case, backend))
+        used.update([backend, (build, backend)])
+
+    for number, case in enumerate(offered):
+        first = ""
+        for half, build in enumerate(BUILDS):
+            start = turn + number + half * -(-len(backends) // 2)
+            order = [backends[(start + step) % len(backends)] for step in range(len(backends))]
+            choice = min(
+                (one for one in order if one in offered[case]),
+                key=lambda one: (one == first, used[one], used[build, one]),
+            )
+            run(case, build, choice)
+            first = choice
+
+    for number, backend in enumerate(one for one in backends if not used[one]):
+        # A test of few cases: those that can go on run once more.
+        build = BUILDS[(turn // len(backends) + number) % len(BUILDS)]
+        cases = [case for case in offered if backend in offered[case]]
+        run(min(cases, key=lambda case: sum(case == one for held in dealt.values() for one, _ in held)), build, backend)
+    return dealt
+
+
+def everything(runs: Iterable[Run], build: str) -> set[Run]:
+    """What `--matrix=all` runs in a build, beside the pairs: both dispatchers for the first case they make sense for.
+
+    The others are dealt out among the dispatchers and the builds; `make stress` runs them all.
+    """
+    seen: Counter[str] = Counter()
+    kept = set()
+    for case, backend in runs:
+        if backend in DISPATCHERS:
+            turn = len(DISPATCHERS) * BUILDS.index(build) + DISPATCHERS.index(backend)
+            is_kept = seen[backend] == 0 or seen[backend] % (len(BUILDS) * len(DISPATCHERS)) == turn
+            seen[backend] += 1
+            if not is_kept:
+                continue
+        kept.add((case, backend))
+    return kept
+
+
+def select(runs: Sequence[Run], turn: int, build: str, matrix: str) -> set[Run]:
+    """The runs of a test in a build."""
+    chosen = pairs(runs, turn)[build]
+    match matrix:
+        case "pairs":
+            return chosen
+        case "all":
+            return everything(runs, build) | chosen
+        case _:
+            return everything(runs, build) - chosen
+
+
+ONE_BUILD = (
+    "docs/",
+    "README.md",
+    "tests/benchmarks/",
+    "tests/examples/",
+    "tests/packaging/",
+    "tests/policy/",
+    "tests/testing/checks/",
+    "tests/testing/exploring/",
+    "tests/testing/harness/",
+    "tests/testing/probing/",
+    "tests/testing/tracing/",
+    "tests/testing/test_",
+    "tests/typing/",
+    "tests/wire/",
+    "tests/test_bug_page.py",
+    "tests/test_clock.py",
+    "tests/test_conformance_page.py",
+    "tests/test_errors.py",
+    "tests/test_exits.py",
+    "tests/test_lanes.py",
+    "tests/test_matrix.py",
+    "tests/test_planted_faults.py",
+)
+"""Tests of what is the same in both builds, or that start other programs: without a backend they need one build."""
+TOGETHER = {
+    "docs/": None,
+    "README.md": None,
+    "tests/packaging/": "compiled",
+    "tests/typing/": "pure",
+    "tests/test_bug_page.py": "compiled",
+}
+"""Of those, the ones whose tests share what takes long, a file at a time; and in which build, if that is no matter."""
+
+
+def build_of(path: str, test: str, number: int) -> str | None:
+    """The build that `pairs` runs the case `number` of a test without a backend in; none if it is both.
+
+    >>> build_of("tests/core/test_ring.py", "test_it", 0), build_of("tests/packaging/test_setup.py", "test_it", 0)
+    (None, 'compiled')
+    """
+    if not path.startswith(ONE_BUILD):
+        return None
+    for place, build in TOGETHER.items():
+        if path.startswith(place):
+            return build or BUILDS[turn_of(path) % len(BUILDS)]
+    return BUILDS[(turn_of(f"{path}::{test}") + number) % len(BUILDS)]
+
+
+def is_selected(home: str | None, build: str, matrix: str) -> bool:
+    """Whether a test without a backend runs in a build, if `pairs` runs it in `home`."""
+    match matrix:
+        case "pairs":
+            return home in (None, build)
+        case "all":
+            return True
+        case _:
+            return home not in (None, build)
