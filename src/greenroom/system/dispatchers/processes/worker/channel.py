@@ -178,9 +178,8 @@ class MainChannel:
             connection.send(MAIL, self.codec.encode(mail))
         except FrameTooLarge as exc:
             if len(mail) == 1:
-                _log.error(
-                    "something cannot be sent to the main process: %s", exc
-                )  # values were checked, so it is a name
+                # Values were checked, so it is a name.
+                _log.error("something cannot be sent to the main process: %s", exc)
                 return
             middle = len(mail) // 2
             self._send(connection, mail[:middle])
