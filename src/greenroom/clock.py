@@ -77,9 +77,9 @@ class Timeline(Protocol):
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move, and then passes every deadline on its way.
+    """A clock that stands still until it is advanced, and then passes every deadline on the way.
 
-    All that goes by it runs on one thread; it can be moved from any.
+    All systems that use one clock run on one thread; it can be advanced from any.
     """
 
     __slots__ = ("_now", "_timelines")
@@ -103,11 +103,10 @@ class ManualClock:
             self._timelines.remove(timeline)
 
     async def advance(self, seconds: float, *, patience: float = 30.0) -> None:
-        """Move on by `seconds`; at every deadline on the way, let what is due run before going further.
+        """Advance by `seconds`. At every deadline on the way, let what is due run before going on.
 
-        A deadline within a nanosecond of the end is reached too: ten times a tenth of a second is a second.
-        Handlers that keep themselves busy at one moment, or start a timer of no delay each time, hold it up: after
-        `patience` seconds of real time that is an error.
+        A deadline within a nanosecond of the end is reached too, so ten times 0.1 s is a second. Handlers that never
+        come to rest hold the clock up: after `patience` seconds of real time it raises `ClockHeldUp`.
         """
         until = self._now + _require_delay("seconds", seconds)
         home = self._home()

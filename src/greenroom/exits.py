@@ -23,7 +23,7 @@ __all__ = ["KILLED", "NORMAL", "SHUTDOWN", "ExitKind", "ExitReason", "ends_syste
 
 
 class ExitKind(Enum):
-    """The kinds of end, as supervisors tell them apart."""
+    """How an actor ended, as supervisors distinguish it."""
 
     NORMAL = "normal"
     """It stopped by its own will, or was asked to."""

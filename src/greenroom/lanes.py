@@ -49,7 +49,7 @@ def as_lane(value: object) -> Lane:
 
 
 class Overflow(Enum):
-    """What becomes of a message that finds its lane full."""
+    """What happens to a message when its lane is full."""
 
     REJECT = "reject"
     """The sender gets `MailboxFull`, which carries the message."""

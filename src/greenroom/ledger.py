@@ -15,10 +15,10 @@ __all__ = ["Ledger"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ledger(ByFields):
-    """Messages by what became of them, for one actor or a whole system.
+    """What happened to every message of one actor, or of a whole system.
 
-    `rejected` messages were given back to their senders, and `late_replies` came when nobody waited any more: both
-    stand outside the balance.
+    `rejected` messages were returned to their senders, and `late_replies` came after the asker had given up: neither
+    counts in the balance.
 
     >>> Ledger(sent=3, handled=2, dead_lettered=1).balanced
     True

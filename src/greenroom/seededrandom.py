@@ -16,7 +16,7 @@ __all__ = ["Random"]
 
 
 class Random(random.Random):
-    """A seeded generator that remembers its seed, so that a failing run can be told how to repeat itself."""
+    """A seeded generator that remembers its seed (`seed_used`), so that a failing run can be repeated."""
 
     def __init__(self, seed: int | None = None) -> None:
         self.seed_used = 0

@@ -20,7 +20,7 @@ __all__ = ["Backoff", "Streak", "next_delay"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Backoff(ByFields):
-    """Delays that grow by `factor` from `min` to `max` seconds, each varied by up to `jitter` of itself either way."""
+    """Delays that grow by `factor` from `min` to `max` seconds. `jitter` varies each by up to that fraction."""
 
     min: float = 0.01
     max: float = 1.0

@@ -24,7 +24,7 @@ __all__ = ["AutoShutdown", "ChildSpec", "DynamicSpec", "Restart", "Shutdown", "S
 
 
 class Restart(Enum):
-    """After which ends a `Supervisor` starts its child again."""
+    """After which exits a `Supervisor` restarts a child."""
 
     PERMANENT = "permanent"
     """After every end."""
@@ -35,7 +35,7 @@ class Restart(Enum):
 
 
 class Shutdown(Enum):
-    """How long a child may take to stop, if that is no number of seconds."""
+    """How long a child may take to stop, other than a number of seconds."""
 
     KILL = "kill"
     """No time at all: it is killed."""
@@ -55,7 +55,7 @@ class AutoShutdown(Enum):
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """How a `Supervisor` makes a child, and when it makes it again.
+    """How a `Supervisor` starts a child, and when it restarts it.
 
     `shutdown` is how long the child may take to stop: seconds, or one of `Shutdown`. `mailbox` is the mailbox it is
     spawned with (a `MailboxConfig`), or what becomes of its queue in a restart (an `OnRestart`). A `backoff` of its own
@@ -108,7 +108,7 @@ class ChildSpec:
 
 @dataclass(frozen=True)
 class SupervisorSpec:
-    """The children of a `Supervisor`, in the order they are started, and how it looks after them.
+    """The children of a `Supervisor`, in start order, and how it restarts them.
 
     More than `intensity` restarts in `period` seconds are too many: the supervisor stops its children and fails.
     """
@@ -149,7 +149,7 @@ class SupervisorSpec:
 
 @dataclass(frozen=True)
 class DynamicSpec:
-    """What a `DynamicSupervisor` makes all its children of."""
+    """The template of a `DynamicSupervisor`'s children, and its limits."""
 
     template: ChildSpec
     intensity: int | None = 3

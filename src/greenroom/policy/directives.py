@@ -12,7 +12,7 @@ __all__ = ["Directive", "OnRestart", "Scope", "group_of"]
 
 
 class Directive(Enum):
-    """What becomes of an actor that failed."""
+    """What happens to an actor that failed."""
 
     RESTART = "restart"
     """It is made afresh; its ref and, by default, its queue stay."""
@@ -25,7 +25,7 @@ class Directive(Enum):
 
 
 class Scope(Enum):
-    """Who is restarted when one fails."""
+    """Which siblings are restarted when one fails."""
 
     ONE_FOR_ONE = "one_for_one"
     """It alone."""
@@ -37,7 +37,7 @@ class Scope(Enum):
 
 
 class OnRestart(Enum):
-    """What becomes of queued messages in a restart."""
+    """What happens to queued messages in a restart."""
 
     KEEP = "keep"
     CLEAR = "clear"

@@ -26,7 +26,7 @@ _DEFAULT_BACKOFF = Backoff()
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Supervision(ByFields):
-    """What becomes of an actor when it fails; given to `spawn`, and handed down to children that have none.
+    """What happens to an actor when it fails. Children without one inherit their parent's.
 
     >>> def decide(cause: BaseException) -> Directive:
     ...     return Directive.RESUME if isinstance(cause, ValueError) else Directive.RESTART

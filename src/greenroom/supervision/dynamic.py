@@ -19,9 +19,9 @@ __all__ = ["DynamicSupervisor"]
 
 
 class DynamicSupervisor(SupervisorBase):
-    """Makes all its children of one template: `StartChild(*args, **kwargs)` adds its arguments to the template's.
+    """Starts children from one template: `StartChild(*args, **kwargs)` adds its arguments to the template's.
 
-    Each is restarted by itself, with the same arguments. One that has ended for good is forgotten.
+    Each child is restarted alone, with the same arguments. A child that has ended for good is forgotten.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem, ChildSpec, DynamicSupervisor, StartChild

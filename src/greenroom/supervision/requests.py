@@ -27,9 +27,9 @@ __all__ = [
 
 
 class StartChild(Request[ActorRef]):
-    """Start another child: of a `Supervisor`, by its `ChildSpec`; of a `DynamicSupervisor`, with these arguments.
+    """Start another child: a `Supervisor` takes a `ChildSpec`, a `DynamicSupervisor` the child's arguments.
 
-    The answer is its ref, when it is running. What prevented its start is raised, and the child is then forgotten.
+    The answer is its ref, once it is running. If its start fails, the ask raises the cause, and the child is forgotten.
     """
 
     __slots__ = ("args", "kwargs")
@@ -56,7 +56,7 @@ class _About:
 
 
 class StopChild(_About, Request[None]):
-    """End a child for good, and give up a restart that it waits for. A `Supervisor` keeps its spec."""
+    """Stop a child for good, and cancel a pending restart. A `Supervisor` keeps its spec."""
 
     __slots__ = ()
 
@@ -74,13 +74,13 @@ class DeleteChild(_About, Request[None]):
 
 
 class WhichChildren(Request["list[ChildInfo]"]):
-    """Who they are, in the order they are started."""
+    """List the children, in start order."""
 
     __slots__ = ()
 
 
 class CountChildren(Request["ChildCounts"]):
-    """How many there are."""
+    """Count the children."""
 
     __slots__ = ()
 

@@ -41,7 +41,7 @@ __all__ = ["Supervisor"]
 
 
 class Supervisor(SupervisorBase):
-    """Starts its children in order, restarts them as their specs say, and stops them in reverse.
+    """Starts its children in order, restarts them by their specs, and stops them in reverse order.
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem, ChildSpec, Supervisor, WhichChildren

@@ -37,7 +37,7 @@ __all__ = ["Actor"]
 
 
 class Actor(_Base[M, R]):
-    """User code with a private state, handling one message at a time.
+    """An instance of your code with private state, which handles one message at a time.
 
     >>> class Greeter(Actor[str, str]):
     ...     def __init__(self, greeting: str = "hello") -> None:
@@ -62,43 +62,43 @@ class Actor(_Base[M, R]):
     """The actor's own view of the runtime; there from `pre_start` on."""
 
     def receive(self, message: M, /) -> R | Coroutine[Any, Any, R] | Behavior | None:
-        """Handle one message. Without this method, those marked with `@handles` are asked."""
+        """Handle one message. Without it, methods marked with `@handles` handle messages by type."""
         return UNHANDLED
 
     def pre_start(self) -> object:
-        """Before the first message. If it raises, the actor was never running."""
+        """Called before the first message. If it raises, the actor never becomes RUNNING."""
 
     def post_start(self) -> object:
-        """The last thing before the actor is running."""
+        """Called last, before the actor is RUNNING."""
 
     def pre_stop(self) -> object:
-        """The actor has been told to stop; its children still live."""
+        """Called when the actor is told to stop. Its children are still alive."""
 
     def post_stop(self) -> object:
-        """The last thing that runs, however the actor ends; its children have ended."""
+        """Called last, however the actor ends. Its children have ended."""
 
     def pre_restart(self, cause: BaseException | None) -> object:
-        """Before the actor ends to be made afresh."""
+        """Called on the old instance before a restart replaces it."""
 
     def post_restart(self) -> object:
-        """After the actor was made afresh."""
+        """Called after a restart has made a new instance."""
 
     def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> object:
-        """A watched actor has ended. An actor that watches and does not have this method fails with `DeathPact`."""
+        """Called when a watched actor has ended. A watcher without this method fails with `DeathPact`."""
 
     def on_child_terminated(self, ref: ActorRef, cause: BaseException | None) -> object:
-        """A child has ended for good."""
+        """Called when a child has ended for good."""
 
     def on_signal(self, signal: Signal) -> object:
-        """Every signal, after the hook that it has, if any."""
+        """Called with every signal, after its own hook."""
 
     def snapshot(self) -> object:
-        """What the next incarnation is to have after a restart, given to its `restore`; None for nothing."""
+        """State to keep over a restart: passed to `restore` of the new instance. None keeps nothing."""
         return None
 
     def restore(self, state: Any) -> object:
-        """Take up what the last incarnation's `snapshot` returned; called after `pre_start`."""
+        """Called after `pre_start` of a restart, with what the previous instance's `snapshot` returned."""
 
     def inspect(self, *items: str) -> Mapping[str, Any]:
-        """What observers are shown: all of it, or the `items` they ask for."""
+        """What the actor shows of itself to `ref.inspect()` and observers; `items` names the parts they want."""
         return {}

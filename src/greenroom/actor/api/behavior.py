@@ -15,7 +15,7 @@ __all__ = ["SAME", "STOPPED", "UNHANDLED", "Behavior", "Failed", "Receive", "Set
 
 
 class Behavior(BehaviorBase):
-    """What an actor does next. Made by `Behaviors`, returned by a handler or given to `spawn` and `become`."""
+    """What an actor does next. `Behaviors` makes them; handlers return them, `spawn` and `become` take them."""
 
     __slots__ = ()
 

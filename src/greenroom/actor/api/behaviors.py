@@ -24,7 +24,7 @@ __all__ = ["Behaviors"]
 
 
 class Behaviors:
-    """The behaviors there are."""
+    """Behaviors as values, to return from a handler or to spawn."""
 
     same: Behavior = SAME
     """Go on as before."""

@@ -41,7 +41,7 @@ _log = logging.getLogger("greenroom.actor")
 
 
 class Context(ActorRecord, Spawns):
-    """What an actor can find out and do. It belongs to its actor: call it from the actor's own handlers and hooks."""
+    """What an actor can find out and do: `self.ctx`. Use it only in the actor's own handlers and hooks."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ class Context(ActorRecord, Spawns):
 
     @property
     def children(self) -> list[ActorRef]:
-        """The refs of its children, eldest first."""
+        """The refs of its children, oldest first."""
         return [] if self.child_list is None else [child.cell.ref for child in self.child_list.records()]
 
     @property
@@ -75,7 +75,7 @@ class Context(ActorRecord, Spawns):
 
     @property
     def env(self) -> Mapping[str, Any]:
-        """What it was given, over what its parent has, over what the system's config says."""
+        """Its environment: from its own `spawn`, then from its parent, then from the system's config."""
         return self.settings().env
 
     def now(self) -> float:
@@ -84,7 +84,7 @@ class Context(ActorRecord, Spawns):
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose records say who logs: `record.actor`, `.actor_id`, `.system`."""
+        """A logger that adds the fields `actor`, `actor_id` and `system` to its records."""
         extras = self.ensure_extras()
         if extras.log is None:
             extras.log = _ActorLog(self)
@@ -112,22 +112,22 @@ class Context(ActorRecord, Spawns):
 
     @property
     def sender(self) -> ActorRef | None:
-        """Who sent the message in hand, if an actor did."""
+        """The actor that sent the current message; None if it came from outside."""
         receipt = self._receipt()
         return receipt.shown_sender() if isinstance(receipt, Receipt) else receipt  # type: ignore[return-value]
 
     @property
     def lane(self) -> Lane:
-        """The lane that the message in hand came by."""
+        """The lane of the current message."""
         hand = self.hand()
         if hand is not None:
             return Lane(hand.lane)
         return Lane.DATA if self.cell.task is None else Lane(self.cell.task.lane)
 
     def reply(self, value: object) -> None:
-        """Answer the message in hand now; what the handler returns is then no answer any more.
+        """Answer the current message now; the handler's return value is then ignored.
 
-        A message that was told, not asked, is answered by telling its sender.
+        If the message was told, not asked, the reply is told to its sender.
         """
         receipt = self._require_message("reply()").sender
         if isinstance(receipt, Question):
@@ -147,7 +147,7 @@ class Context(ActorRecord, Spawns):
         self.cell.loop.host.publish(reply, self.self, None, "nobody to reply to")
 
     def fail_reply(self, exc: BaseException) -> None:
-        """Let the asker get `exc`; the actor itself goes on."""
+        """Answer the current ask with an exception. The actor itself goes on."""
         if not isinstance(exc, BaseException):
             raise BadArgument(f"a reply fails with an exception, not with {exc!r}")
         receipt = self._require_message("fail_reply()").sender
@@ -158,7 +158,7 @@ class Context(ActorRecord, Spawns):
             self._publish(exc)
 
     def defer_reply(self) -> Reply:
-        """Answer the message in hand later, from anywhere, by `.send(value)` or `.fail(exc)`."""
+        """Answer the current message later, from anywhere, with `.send(value)` or `.fail(exc)`."""
         receipt = self._require_message("defer_reply()").sender
         loop = self.cell.loop
         if not isinstance(receipt, Question):
@@ -171,7 +171,7 @@ class Context(ActorRecord, Spawns):
         question.defer(self.ensure_extras().deferred)
 
     def forward(self, ref: ActorRef) -> None:
-        """Pass the message in hand on to `ref`, as if its sender had sent it there: `ref` answers if it was asked."""
+        """Pass the current message on to `ref`, with its original sender. If it was asked, `ref` answers."""
         target = cell_of(ref, "forward()")
         hand = self._require_message("forward()")
         receipt, message, lane = hand.sender, hand.message, Lane(hand.lane)
@@ -190,10 +190,10 @@ class Context(ActorRecord, Spawns):
         question.hand_to(target)
 
     def blocking(self) -> AbstractContextManager[None]:
-        """`with self.ctx.blocking(): event.wait()` says that a handler on another thread only waits inside the block.
+        """`with self.ctx.blocking(): event.wait()`: a handler on another thread only waits inside the block.
 
-        Then a pool may start another thread, and a `ManualClock` may move on: code that just runs, or blocks without
-        saying so, is at work, and time stands still for it. On the system's own thread it changes nothing.
+        The pool may then start another thread, and a `ManualClock` may advance; for code that runs, or blocks without
+        saying so, the clock waits. On the system's own thread this has no effect.
         """
         return nullcontext()
 
@@ -202,43 +202,43 @@ class Context(ActorRecord, Spawns):
     if not TYPE_CHECKING:
 
         def spawn(self, factory, /, *args, **options):
-            """Bring up a child: as `ActorSystem.spawn`."""
+            """Spawn a child; the arguments are those of `ActorSystem.spawn`."""
             return self.system.spawn(factory, *args, parent=self.self, **options)
 
     def stop(self, child: ActorRef | None = None) -> None:
-        """Stop a child, or (without one) the actor itself, after the message in hand."""
+        """Stop a child or, without an argument, the actor itself, after the current message."""
         cell = self.cell if child is None else cell_of(child, "stop(child)")
         if child is not None and child.parent != self.self:
             raise BadArgument(f"{child} is no child of {self.self}: use `ref.stop()` for others")
         self.cell.loop.host.request_end(cell, NORMAL)
 
     def watch(self, ref: ActorRef, message: object = None) -> None:
-        """Be told when `ref` has ended: by `on_terminated`, or by `message` if one is given."""
+        """Watch `ref`: when it has ended, `on_terminated` is called, or `message` is delivered."""
         watch(self, cell_of(ref, "watch()"), message)
 
     def unwatch(self, ref: ActorRef) -> None:
-        """Be told no more, even if it has ended and the notice is queued."""
+        """Stop watching, also if the other has ended and its notice is queued."""
         unwatch(self, cell_of(ref, "unwatch()"))
 
     def monitor(self, ref: ActorRef) -> MonitorRef:
-        """Get the message `Down(mref, ref, reason)` when `ref` has ended; every monitor gets its own."""
+        """Receive `Down(mref, ref, reason)` when `ref` has ended. Every monitor gets its own."""
         return monitor(self, cell_of(ref, "monitor()"))
 
     def demonitor(self, mref: MonitorRef, flush: bool = True) -> bool:
-        """End a monitor; False when there is none. With `flush`, a `Down` that is queued does not come either."""
+        """End a monitor; False if there is none. With `flush`, a queued `Down` is removed too."""
         return demonitor(self, mref, flush)
 
     def link(self, ref: ActorRef) -> None:
-        """Share the fate of `ref`: when one of the two ends abnormally, the other fails with its reason."""
+        """Link to `ref`: when one of the two ends abnormally, the other fails with the same reason."""
         link(self, cell_of(ref, "link()"))
 
     def unlink(self, ref: ActorRef) -> None:
-        """Share it no more, even if it has ended and the notice is queued."""
+        """Remove a link, also if the other has ended and its `Exit` is queued."""
         unlink(self, cell_of(ref, "unlink()"))
 
     @property
     def trap_exit(self) -> bool:
-        """Whether the end of a linked actor comes as the message `Exit(ref, reason)`, instead of failing this one."""
+        """If True, the end of a linked actor arrives as `Exit(ref, reason)` instead of failing this one."""
         return self.extras is not None and self.extras.links is not None and self.extras.links.traps_exits
 
     @trap_exit.setter
@@ -250,7 +250,7 @@ class Context(ActorRecord, Spawns):
     # -- time
 
     def send_after(self, delay: float, target: ActorRef, message: object) -> Timer:
-        """Send `message` to `target` after `delay` seconds, unless this actor ends before."""
+        """Send `message` to `target` after `delay` seconds, unless this actor ends first."""
         # What `start_timer` does, without its two calls: a fifth of the time (`make bench`, P11).
         if type(delay) is not float:
             require_number("delay", delay)
@@ -260,7 +260,7 @@ class Context(ActorRecord, Spawns):
         return timer
 
     def send_every(self, interval: float, target: ActorRef, message: object, *, fixed_rate: bool = False) -> Timer:
-        """Send `message` to `target` every `interval` seconds: after the last was handled, or at a fixed rate."""
+        """Send `message` to `target` every `interval` seconds, counted from the last handling or at a fixed rate."""
         return start_timer(self.cell, interval, cell_of(target, "send_every()"), message, interval, fixed_rate)
 
     @property
@@ -273,7 +273,7 @@ class Context(ActorRecord, Spawns):
         return keyed
 
     def set_receive_timeout(self, seconds: float | None) -> None:
-        """Get the notice `ReceiveTimeout` whenever no message came for `seconds`; None ends that."""
+        """Receive `ReceiveTimeout` when no message has come for `seconds`; None switches it off."""
         extras = self.ensure_extras()
         before = extras.receive_timer
         receive_timer = None if seconds is None else ReceiveTimer(self.cell, seconds)
@@ -286,24 +286,24 @@ class Context(ActorRecord, Spawns):
     # -- behavior
 
     def become(self, behavior: Behavior | Callable[..., object]) -> None:
-        """Handle what comes next with `behavior`: one of `Behaviors`, a function `(ctx, message)`, or a method."""
+        """Handle the next messages with `behavior`: one of `Behaviors`, a function `(ctx, message)`, or a method."""
         become(self, behavior)
 
     def unbecome(self) -> None:
-        """Go back to what it was before the last `become`."""
+        """Undo the last `become`."""
         unbecome(self)
 
     def stash(self) -> None:
-        """Put the message in hand aside; it is handled again after `unstash_all`."""
+        """Set the current message aside, to be handled after `unstash_all`."""
         self._get_stash().put("stash()")
 
     def unstash_all(self) -> int:
-        """Queue what was put aside, in its order and ahead of newer messages; how many that were."""
+        """Queue the stashed messages again, in order and ahead of newer ones; returns how many."""
         return self._get_stash().unstash_all()
 
     @property
     def stash_capacity(self) -> int:
-        """How many messages may be put aside; 1000 unless changed."""
+        """How many messages the stash holds; 1000 by default."""
         return self._get_stash().capacity
 
     @stash_capacity.setter
@@ -327,10 +327,10 @@ class Context(ActorRecord, Spawns):
         *,
         on_error: Callable[[BaseException], object] | None = None,
     ) -> asyncio.Task[None]:
-        """Go on with other messages while `awaitable` runs; its result comes as a message, through `map` if given.
+        """Await something without blocking the mailbox: its result arrives as a message, passed through `map`.
 
-        If it raises, `on_error` makes a message of that; without `on_error` the actor fails with it. What is under way
-        when the actor ends is cancelled.
+        If it raises, `on_error` turns the exception into a message; without `on_error` the actor fails. When the actor
+        ends, pending pipes are cancelled.
         """
         if self.cell.loop.visits.stepper.aio is None:
             raise WrongThread("pipe_to_self() of a system that does not run")

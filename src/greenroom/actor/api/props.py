@@ -25,7 +25,7 @@ __all__ = ["Props", "label_of", "props"]
 
 
 class Props(Generic[M, R]):
-    """A factory with its arguments, for `spawn`: for constructors with keywords of the same names as spawn's own."""
+    """A factory with its arguments, for `spawn`. Use it if the constructor has keywords that `spawn` has too."""
 
     __slots__ = ("args", "factory", "kwargs")
 

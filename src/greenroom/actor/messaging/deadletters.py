@@ -31,7 +31,7 @@ LOG_PERIOD = 10.0
 
 
 class DeadLetter(Frozen):
-    """A message that was not handled: from whom, to whom, why, and when by the system's clock."""
+    """A message that was not handled: its sender, its recipient, the reason, and the time by the system's clock."""
 
     __slots__ = ("message", "sender", "recipient", "reason", "time")  # noqa: RUF023 - in the order of the arguments
 
@@ -71,7 +71,7 @@ class DeadLetters:
 
     @property
     def by_reason(self) -> dict[str, int]:
-        """How many there have been, by why."""
+        """How many there have been, by reason."""
         with self._lock:
             return dict(self._reasons)
 
@@ -81,7 +81,7 @@ class DeadLetters:
             return list(self._recent)
 
     def subscribe(self, subscriber: Address | Callable[[DeadLetter], object]) -> Callable[[], None]:
-        """Tell `subscriber`, a ref or a function, of every dead letter from now on; call the result to end that."""
+        """Send every new dead letter to `subscriber`, a ref or a function. Call the result to unsubscribe."""
         if not isinstance(subscriber, Address) and not callable(subscriber):
             raise BadArgument(f"dead letters can be told to a ref or a function, not to {subscriber!r}")
         subscription: Subscription = [subscriber]  # of its own, for somebody may subscribe twice

@@ -38,7 +38,7 @@ class Drain:
 
     @staticmethod
     def REDIRECT(ref: ActorRef) -> Drain:  # noqa: N802 - beside its siblings, which are constants
-        """Queued messages go to `ref`, from their own senders; asks are then its to answer."""
+        """Send queued messages to `ref`, with their original senders; `ref` then answers asks."""
         if not isinstance(ref, Address):
             raise BadArgument(f"Drain.REDIRECT() takes the ref to send to, not {ref!r}")
         return Drain("REDIRECT", ref)

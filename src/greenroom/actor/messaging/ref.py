@@ -65,9 +65,9 @@ class Request(Generic[T]):
 
 
 class ActorRef(Address, Generic[M, R]):
-    """The stable address of an actor: send to it, ask it, stop it. It survives the actor's restarts, and its end.
+    """The stable address of an actor: send to it, ask it, stop it. It stays valid across restarts, and after the end.
 
-    Refs are equal if they are of the same actor, can be keys of dicts and sent in messages.
+    Refs of the same actor are equal. They can be dict keys, and they can be sent in messages.
     """
 
     __slots__ = ()
@@ -112,7 +112,7 @@ class ActorRef(Address, Generic[M, R]):
 
     @property
     def name(self) -> str:
-        """The name it was given, or one made of its kind and its number: `Greeter$12`."""
+        """The name given to `spawn`, or one made from its class and a number: `Greeter$12`."""
         given = self._name
         if type(given) is str:
             return given
@@ -121,7 +121,7 @@ class ActorRef(Address, Generic[M, R]):
 
     @property
     def path(self) -> str:
-        """Its name after those of its parents: `/parent/child`."""
+        """Its name, after the names of its parents: `/parent/child`."""
         names = [self.name]
         parent: ActorRef | None = self._parent  # type: ignore[assignment]
         while parent is not None:
@@ -137,13 +137,13 @@ class ActorRef(Address, Generic[M, R]):
 
     @property
     def state(self) -> State:
-        """Where it stands in its life; from another thread, a moment ago."""
+        """Its lifecycle state. Read from another thread, it may already have changed."""
         record = self._cell.record
         return STATES[record.state] if isinstance(record, ActorRecord) else TERMINATED
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether it has not ended."""
         return isinstance(self._cell.record, ActorRecord)
 
     @property
@@ -169,7 +169,7 @@ class ActorRef(Address, Generic[M, R]):
     # -- sending with backpressure
 
     async def send(self, message: M, *, lane: Lane = _DATA, timeout: float | None = None) -> None:
-        """Like `tell`, but wait for room, in order of arrival. `SendTimeout` gives the message back."""
+        """Like `tell`, but wait for room in a full mailbox, in order of arrival. `SendTimeout` carries the message."""
         if timeout is not None:
             require_timeout(timeout)
         cell = self._cell
@@ -187,10 +187,10 @@ class ActorRef(Address, Generic[M, R]):
     # -- its life
 
     def stop(self, *, after_queued: bool = False) -> None:
-        """Have it stop after the message in hand. From any thread.
+        """Stop it after the current message. From any thread.
 
-        With `after_queued` it stops after the data queued now, and what is more urgent. Of the log lane, which is
-        served last, what has not had its turn by then is drained.
+        With `after_queued` it first handles the data messages that are queued now, and more urgent ones. Messages
+        of the log lane, which is served last, may be drained.
         """
         if after_queued:
             self._cell.loop.host.request_end_in_order(self._cell)
@@ -198,34 +198,34 @@ class ActorRef(Address, Generic[M, R]):
             self._cell.loop.host.request_end(self._cell, NORMAL)
 
     def kill(self) -> None:
-        """Have it end without `pre_stop`; a suspended handler is cancelled. From any thread."""
+        """End it without `pre_stop`; a suspended handler is cancelled. From any thread."""
         self._cell.loop.host.request_end(self._cell, KILLED)
 
     def fail(self, cause: BaseException) -> None:
-        """Have it fail with `cause` after the message in hand, as if its handler had raised it. From any thread."""
+        """Make it fail with `cause` after the current message, as if its handler had raised it. From any thread."""
         if not isinstance(cause, BaseException):
             raise BadArgument(f"an actor fails with an exception, not with {cause!r}")
         self._cell.loop.host.request_failure(self._cell, cause)
 
     def restart(self, cause: BaseException | None = None) -> None:
-        """Have it made afresh after the message in hand, without backoff; this counts for no limit. From any thread.
+        """Restart it after the current message, without backoff. Does not count toward any limit. From any thread.
 
-        One that waits for its backoff is started at once.
+        If it is waiting for a backoff, it starts at once.
         """
         if cause is not None and not isinstance(cause, BaseException):
             raise BadArgument(f"an actor is restarted because of an exception, or of nothing, not of {cause!r}")
         self._cell.loop.host.request_fresh_start(self._cell, cause)
 
     async def started(self) -> None:
-        """Return when it is running; raise what prevented that."""
+        """Return when it is RUNNING. If its start fails, raise the cause."""
         await wait_for_start(self._cell)
 
     async def terminated(self) -> ExitReason:
-        """Return how it ended for good, when it has; a restart is no end. Never raises for the actor's sake."""
+        """Wait until it has ended for good, and return the exit reason. Never raises its failure."""
         return await wait_for_end(self._cell)
 
     async def inspect(self, *items: str) -> Mapping[str, Any]:
-        """What the actor's `inspect` says of itself, without disturbing its messages."""
+        """Call the actor's `inspect`, between two messages, and return the result."""
         return await inspect_actor(self._cell, items)
 
 

@@ -14,7 +14,7 @@ __all__ = ["Reply"]
 
 
 class Reply:
-    """A reply to come, from anywhere and by anybody; once."""
+    """A reply that is given later, from anywhere, once."""
 
     __slots__ = ("_given", "_loop", "_question", "_send")
 
@@ -31,7 +31,7 @@ class Reply:
         self._give((lambda: self._send(value)) if question is None else (lambda: question.answer(value)))
 
     def fail(self, exc: BaseException) -> None:
-        """Let the asker get `exc`."""
+        """Answer with an exception."""
         if not isinstance(exc, BaseException):
             raise BadArgument(f"a reply fails with an exception, not with {exc!r}")
         question = self._question

@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Signal:
-    """Something the runtime tells an actor about its own life, or about another's; `on_signal` gets every one."""
+    """A lifecycle event of the actor itself or of another; `on_signal` gets every one."""
 
     __slots__ = ()
 
@@ -53,31 +53,31 @@ class _Bare:
 
 
 class PreStart(_Bare, Signal):
-    """Before its first message."""
+    """Sent before the first message."""
 
     __slots__ = ()
 
 
 class PostStart(_Bare, Signal):
-    """The last thing before it is RUNNING."""
+    """Sent last, before the actor is RUNNING."""
 
     __slots__ = ()
 
 
 class PreStop(_Bare, Signal):
-    """It has been told to stop; its children still live."""
+    """The actor has been told to stop; its children are still alive."""
 
     __slots__ = ()
 
 
 class PostStop(_Bare, Signal):
-    """The last thing that runs; its children have ended."""
+    """Sent last; the children have ended."""
 
     __slots__ = ()
 
 
 class PreRestart(Frozen, Signal):
-    """Before it ends to be made afresh."""
+    """Sent to the old instance before a restart replaces it."""
 
     __slots__ = ("cause",)
 
@@ -88,7 +88,7 @@ class PreRestart(Frozen, Signal):
 
 
 class PostRestart(_Bare, Signal):
-    """After it was made afresh."""
+    """A restart has made a new instance."""
 
     __slots__ = ()
 
@@ -132,7 +132,7 @@ class ChildTerminated(_Told, Signal):
 
 
 class ReceiveTimeout(_Bare):
-    """A notice, handled like a message: no message came for as long as `set_receive_timeout` said."""
+    """A notice, handled like a message: no message came within the receive timeout."""
 
     __slots__ = ()
 

@@ -14,7 +14,7 @@ __all__ = ["State"]
 
 
 class State(Enum):
-    """Where an actor stands in its life."""
+    """The lifecycle state of an actor."""
 
     CREATED = "created"
     """Spawned; nothing of it has run yet."""
