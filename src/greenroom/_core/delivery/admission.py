@@ -24,7 +24,7 @@ from greenroom.errors import MailboxFull, in_words
 from greenroom.lanes import Lane, Overflow, as_lane
 
 if TYPE_CHECKING:
-    from greenroom._core.delivery.ports import LoopHost, RoomKeeper
+    from greenroom._core.delivery.ports import LoopHost, RoomReservations
     from greenroom._core.observerhooks import ObserverHooks
 
 __all__ = ["Admission", "Waiter"]
@@ -61,7 +61,7 @@ class Admission(AdmissionBase):
         self.host = host
         self.hooks = hooks
         self.director = director
-        self.inbound: RoomKeeper = None  # type: ignore[assignment]
+        self.inbound: RoomReservations = None  # type: ignore[assignment]
         # The columns of all cells, living and ended.
         self.totals = Tally()
         # Invariant: ROOM in cell.flags iff a key with that cell is in here

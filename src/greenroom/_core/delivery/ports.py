@@ -9,7 +9,7 @@ from greenroom._core.behavior import BehaviorBase
 from greenroom._core.mailbox.cell import Cell
 from greenroom.lanes import Lane
 
-__all__ = ["LoopHost", "RoomKeeper"]
+__all__ = ["LoopHost", "RoomReservations"]
 
 
 class LoopHost(Protocol):
@@ -60,7 +60,7 @@ class LoopHost(Protocol):
         ...
 
 
-class RoomKeeper(Protocol):
+class RoomReservations(Protocol):
     """Who keeps room for messages; `Inbound` does."""
 
     def promise(self, cell: Cell, lane: Lane) -> bool:
