@@ -69,6 +69,7 @@ test-rest: ## Run what `make test` leaves of `make test-all`
 	@$(MAKE) test-both MATRIX=rest
 # One process for each build: two for each would collect twice as often. A build is shown when it is through.
 test-both:
+	@echo "== tests, both builds side by side; each is shown when it is through, in some minutes"
 	@$(MAKE) -j2 --output-sync=target WORKERS=0 test-compiled test-pure
 test-compiled: ## Run the tests against the compiled build (ARGS="-k name" for some of them, MATRIX=all on every backend)
 test-pure: ## Run the tests against the plain-Python build
