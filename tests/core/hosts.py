@@ -25,7 +25,7 @@ class Recorder(Host):
     def __init__(self) -> None:
         self.failures: list[tuple[Cell, object, BaseException]] = []
         self.dead: list[object] = []
-        self.verdicts: list[object] = []
+        self.behaviors: list[object] = []
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         self.failures.append((cell, message, cause))
@@ -34,7 +34,7 @@ class Recorder(Host):
         self.dead.append(message)
 
     def behavior_returned(self, cell: Cell, behavior: object) -> None:
-        self.verdicts.append(behavior)
+        self.behaviors.append(behavior)
 
 
 class Letters(Host):

@@ -80,7 +80,7 @@ def test_a_slip_stands_in_the_senders_place_and_learns_the_result(loop: Loop, ho
     loop.run_until_idle()
     assert senders == replies
     assert [type(learned[0]), *learned[1:]] == [ZeroDivisionError, 1.0, 0.5]
-    assert host.verdicts == []
+    assert host.behaviors == []
     assert [cause for _, _, cause in host.failures] == [learned[0]]
 
 
@@ -156,7 +156,7 @@ def test_an_order_is_not_a_message_of_the_ledger_and_its_result_is_nobodys(loop:
     cell.notify("notice")
     cell.tell("message")
     loop.run_until_idle()
-    assert host.verdicts == [behavior, behavior]
+    assert host.behaviors == [behavior, behavior]
     assert count_loop(loop) == Ledger(sent=1, handled=1)
 
 

@@ -97,7 +97,7 @@ CHECKERS = {"mypy": mypy, "pyright": pyright}
 
 
 @pytest.fixture(scope="module", params=CHECKERS)
-def behavior_returned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Errors:
+def errors_found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Errors:
     """Everything a checker finds, in one run over all programs: each run costs seconds, each program hardly any."""
     tool(request.param)
     folder = tmp_path_factory.mktemp(request.param)
@@ -111,16 +111,16 @@ def behavior_returned(request: pytest.FixtureRequest, tmp_path_factory: pytest.T
 
 
 @pytest.mark.parametrize("name", GOOD_PROGRAMS)
-def test_a_good_program_has_no_errors(behavior: Errors, name: str) -> None:
-    assert dict(behavior.get(name, {})) == {}
+def test_a_good_program_has_no_errors(errors_found: Errors, name: str) -> None:
+    assert dict(errors_found.get(name, {})) == {}
 
 
 @pytest.mark.parametrize("name", BAD_PROGRAMS)
-def test_a_bad_program_is_rejected_where_it_is_wrong(behavior: Errors, name: str) -> None:
+def test_a_bad_program_is_rejected_where_it_is_wrong(errors_found: Errors, name: str) -> None:
     lines = program_of(BAD_PROGRAMS[name]).splitlines()
     wrong = [number for number, line in enumerate(lines, start=1) if line.endswith(MARK)]
     assert len(wrong) == 1
-    assert sorted(behavior.get(name, {})) == wrong, dict(behavior.get(name, {}))
+    assert sorted(errors_found.get(name, {})) == wrong, dict(errors_found.get(name, {}))
 
 
 def test_a_good_program_runs() -> None:
