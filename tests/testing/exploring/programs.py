@@ -10,6 +10,9 @@ from typing import Any, TextIO
 from greenroom import Actor, ActorSystem
 from greenroom.testing import Failure, explore
 
+DEADLINE = 120.0
+"""Seconds that shrinking may take: nothing is asserted of how far it comes in less."""
+
 
 class Note(Actor[str, None]):
     """Writes down what it gets."""
@@ -38,7 +41,7 @@ async def b_after_a(system: ActorSystem) -> None:
 
 def find(program: Any, **settings: Any) -> Failure:
     """The failure of a program that is expected to fail."""
-    report = explore(program, **{"output": None, "runs": 100, "workers": 1, **settings})
+    report = explore(program, **{"output": None, "runs": 100, "workers": 1, "shrink_seconds": DEADLINE, **settings})
     assert report.failure is not None
     return report.failure
 

@@ -314,6 +314,7 @@ def test_strict_priorities_find_what_chance_does_not() -> None:
         ("patience", 0),
         ("patience", -1.0),
         ("patience", "long"),
+        ("shrink_seconds", 0),
         ("check", 3),
         ("check", b_after_a),
         ("faults", None),

@@ -154,7 +154,7 @@ def unless_in_order(act: Callable[[], None]) -> Callable[[ActorSystem], Coroutin
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="one process does it all here")
 @pytest.mark.parametrize("act", [spin, lambda: os._exit(3), sys.exit, interrupt], ids=["spin", "_exit", "exit", "^C"])
 def test_a_simplified_run_that_is_lost_is_left_out_and_the_others_go_on(act: Callable[[], None]) -> None:
-    failure = find(unless_in_order(act), workers=2, patience=1.0)
+    failure = find(unless_in_order(act), workers=2)
     assert failure.shortest is not None
     assert len(failure.shortest.script) == 1
     assert str(failure.shortest.error) == "b was first"

@@ -98,6 +98,7 @@ def explore(
     fatal: Fatal = AssertionError,
     workers: int | None = None,
     shrinks: bool = True,
+    shrink_seconds: float = 20.0,
     patience: float = 60.0,
     output: TextIO | Literal["stderr"] | None = "stderr",
 ) -> Report:
@@ -110,15 +111,16 @@ def explore(
     - the ledger does not balance, or
     - `check(result)` raises or returns False.
 
-    The failing run with the lowest seed is then shrunk and described, also on `output` (a file, or None), which shows
-    the progress too. `workers` processes share the seeds: one per core by default, 0 for this process alone. A run that
-    takes longer than `patience` seconds is killed, and counts as failed.
+    The failing run with the lowest seed is then shrunk, for at most `shrink_seconds`, and described, also on `output`
+    (a file, or None), which shows the progress too. `workers` processes share the seeds: one per core by default, 0 for
+    this process alone. A run that takes longer than `patience` seconds is killed, and counts as failed.
     """
     _require("runs", runs, 1)
     _require("first_seed", first_seed, 0)
     if workers is not None:
         _require("workers", workers, 0)
     _require_seconds("patience", patience)
+    _require_seconds("shrink_seconds", shrink_seconds)
     stream = sys.stderr if output == "stderr" else output
     if stream is not None and not hasattr(stream, "write"):
         raise ConfigError("output", output, "must be a file to write to, or None")
@@ -132,7 +134,8 @@ def explore(
         found = pool.run()
         if found is not None:
             seed, error = found
-            failure = describe(simulated, seed, error, shrinks, apart=workers != 0, patience=patience, output=stream)
+            seconds = shrink_seconds if shrinks else 0.0
+            failure = describe(simulated, seed, error, seconds, apart=workers != 0, patience=patience, output=stream)
     report = Report(pool.done, time.monotonic() - began, failure, _call(simulated))
     if failure is not None and stream is not None:
         print(report, file=stream, flush=True)
@@ -143,13 +146,16 @@ def describe(
     simulated: SimulatedProgram,
     seed: int,
     reported: BaseException,
-    shrinks: bool = True,
+    shrink_seconds: float = 20.0,
     *,
     apart: bool = True,
     patience: float = 60.0,
     output: TextIO | None = None,
 ) -> Failure:
-    """Run a failing seed again with a full trace, and shrink it. `reported` is the error of the first run."""
+    """Run a failing seed again with a full trace, and shrink it unless `shrink_seconds` is 0.
+
+    `reported` is the error of the first run.
+    """
     # It would hang or exit here too; or the exception is not the program's: a test runner's timeout, for example.
     if isinstance(reported, RunHung | WorkerLost) or not isinstance(reported, Exception):
         return Failure(seed, reported, Trace.empty(), None)
@@ -168,7 +174,9 @@ def describe(
         return Failure(seed, reported, simulation.trace, None)
     if isinstance(error, SimulationEndless) or not isinstance(error, Exception):
         return Failure(seed, error, simulation.trace, None)
-    shortest = shrink(simulated, seed, error, apart=apart, output=output, patience=patience) if shrinks else None
+    shortest = None
+    if shrink_seconds:
+        shortest = shrink(simulated, seed, error, apart=apart, output=output, patience=patience, seconds=shrink_seconds)
     return Failure(seed, error, simulation.trace, shortest)
 
 

@@ -6,6 +6,7 @@ that is possible.
 
 from __future__ import annotations
 
+import signal
 import time
 from math import inf
 from multiprocessing.connection import Connection
@@ -21,8 +22,10 @@ __all__ = ["Choices", "ForkedReproducer", "Reproducer"]
 Choices = dict[int, tuple[int, int, int]]
 
 _AS_LONG = 20
-_AT_LEAST = 2.0
-"""Seconds. A run hangs if it takes longer than this and `_AS_LONG` times as long as the failing run."""
+_AT_LEAST = 1.0
+"""Seconds of computing. A run hangs if it computes longer than this and `_AS_LONG` times as long as the failing run."""
+_BLOCKED = 10
+"""Times that. A run that takes so long without computing waits for something that does not happen."""
 _LONGER = 4
 _A_FEW = 1000
 
@@ -34,14 +37,16 @@ class Reproducer:
         self._simulated = simulated
         self._seed = seed
         self._wanted = wanted
-        began = time.monotonic()
+        began = time.process_time()
         simulation = simulated.simulation(seed, 0)
         simulation.write_choices()
         simulated.run_in(simulation)
         self.choices: Choices = simulation.choices
         self.faults = simulation.drawn_faults
         """The faults of the failing run, each with its own seed."""
-        self._patience = min(patience, max(_AT_LEAST, _AS_LONG * (time.monotonic() - began)))
+        # A busy machine makes a run take longer, but not compute longer.
+        self._most_computing = max(_AT_LEAST, _AS_LONG * (time.process_time() - began))
+        self._patience = min(patience, _BLOCKED * self._most_computing)
         # A run with many more steps than the failing one does not fail in the same way.
         self._max_steps = min(simulated.max_steps, _LONGER * simulation.trace.steps + _A_FEW)
 
@@ -105,10 +110,13 @@ class ForkedReproducer(Reproducer):
         return ours
 
     def _serve(self, connection: Connection) -> None:
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # it ends the process
         while True:
             choices, numbers = connection.recv()
+            signal.setitimer(signal.ITIMER_PROF, self._most_computing)
             try:
                 answer = super().reproduces(choices, tuple(self.faults[number] for number in numbers), inf)
             except BaseException:  # the program raised KeyboardInterrupt or SystemExit
                 answer = False
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
             connection.send(answer)
