@@ -233,7 +233,7 @@ def test_simulations_on_two_threads_take_turns() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert len(results) == 15
     assert len(set(results)) == 3
     assert time.time is original
@@ -253,7 +253,7 @@ def test_a_session_belongs_to_the_thread_that_opened_it() -> None:
 
         thread = threading.Thread(target=use)
         thread.start()
-        thread.join(30)
+        thread.join(120)
         assert len(raised) == 1
         assert session.run(lambda: log.ask("show")) == []
 
@@ -261,10 +261,12 @@ def test_a_session_belongs_to_the_thread_that_opened_it() -> None:
 # -- interrupts
 
 
-def run_alone(script: str) -> None:
+def run_alone(script: str) -> str:
+    """What it says on stderr."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+    return done.stderr
 
 
 INTERRUPTS = 40
@@ -359,3 +361,24 @@ assert interrupts > 200, interrupts
 
 def test_an_interrupt_while_time_is_replaced_or_put_back_leaves_it_as_it_was() -> None:
     run_alone(AT_THE_DOOR)
+
+
+AT_EXIT = """
+import sys
+from greenroom.testing import Simulation
+from greenroom.testing.simulating import patches
+
+async def program(system):
+    await system.settle()
+
+class Late:
+    def __del__(self, audit=sys.audit):
+        audit("late")
+
+Simulation().run(program)
+patches.late = Late()  # gone when half of the module's names are
+"""
+
+
+def test_the_interpreter_ends_without_a_complaint_after_a_simulation() -> None:
+    assert run_alone(AT_EXIT) == ""

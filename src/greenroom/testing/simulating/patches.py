@@ -28,7 +28,7 @@ import sys
 import threading
 import time
 from _thread import get_ident
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from functools import partial
 from time import monotonic, sleep  # by name: the module's own are replaced
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -80,9 +80,16 @@ _REFUSED = {
 _START = ("start_new_thread", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread")
 
 
-def _audit(event: str, args: tuple[object, ...]) -> None:
-    if event in _REFUSED and get_ident() in directing:
-        raise SimulationRefused(*_REFUSED[event])
+def _audit(
+    event: str,
+    args: tuple[object, ...],
+    refused: dict[str, tuple[str, str]] = _REFUSED,
+    directing: Container[int] = directing,
+    get_ident: Callable[[], int] = get_ident,
+) -> None:
+    # It is called to the last moment of the interpreter, when this module's own names are gone.
+    if event in refused and get_ident() in directing:
+        raise SimulationRefused(*refused[event])
 
 
 class _AuditHook:
