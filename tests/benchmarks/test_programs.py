@@ -31,11 +31,13 @@ from greenroom import COMPILED, Actor, ActorSystem, SystemConfig
 Work = Callable[[int], Report]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _thaw() -> Iterator[None]:
-    # A program freezes what it finds; the tests after it need their garbage collected.
+    # A program freezes what it finds, its own garbage too. What is left then is pytest's: no test needs to look at it.
     yield
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.mark.parametrize(
