@@ -111,6 +111,8 @@ ONE_BUILD = (
     "tests/examples/",
     "tests/packaging/",
     "tests/policy/",
+    "tests/system/dispatchers/processes/",
+    "tests/system/dispatchers/test_ways_to_run.py",
     "tests/testing/checks/",
     "tests/testing/exploring/",
     "tests/testing/harness/",
@@ -122,8 +124,10 @@ ONE_BUILD = (
     "tests/test_bug_page.py",
     "tests/test_clock.py",
     "tests/test_conformance_page.py",
+    "tests/test_docstrings.py",
     "tests/test_errors.py",
     "tests/test_exits.py",
+    "tests/test_house.py::test_every_module_imports_alone",
     "tests/test_lanes.py",
     "tests/test_matrix.py",
     "tests/test_planted_faults.py",
@@ -145,7 +149,7 @@ def build_of(path: str, test: str, number: int) -> str | None:
     >>> build_of("tests/core/test_ring.py", "test_it", 0), build_of("tests/packaging/test_setup.py", "test_it", 0)
     (None, 'compiled')
     """
-    if not path.startswith(ONE_BUILD):
+    if not f"{path}::{test}".startswith(ONE_BUILD):
         return None
     for place, build in TOGETHER.items():
         if path.startswith(place):
