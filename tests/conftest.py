@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from greenroom import COMPILED, ActorSystem, Directive, Supervision, SystemConfig
+from greenroom import COMPILED, ActorSystem, Directive, ManualClock, Supervision, SystemConfig
 from greenroom.testing import Simulation, TestProbe, assert_ledger_balanced
 from tests import matrix
 from tests.matrix import BACKENDS, DISPATCHERS, SIMULATION
@@ -105,6 +105,10 @@ class Play:
         config.setdefault("supervision", Supervision(Directive.STOP))
         if self.is_elsewhere:
             config.setdefault("placement", {"*": self.backend})
+            # How soon a thread has its turn is up to the machine: no deadline of an actor's may pass meanwhile.
+            config.setdefault("clock", ManualClock())
+        elif self.backend != SIMULATION and "clock" not in config:
+            config.setdefault("stop_timeout", self.deadline)
 
         async def main() -> None:
             async with asyncio.timeout(self.deadline):

@@ -70,7 +70,7 @@ def clock_and_journal(start: float = 0.0) -> tuple[ManualClock, Journal]:
 def advance(clock: ManualClock, *steps: float) -> None:
     async def steps_in_turn() -> None:
         for step in steps:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120.0):
                 await clock.advance(step)
 
     asyncio.run(steps_in_turn())

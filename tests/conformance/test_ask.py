@@ -312,7 +312,7 @@ def test_a_dead_actor_answers_nobody(play: Play, where: str) -> None:  # case 24
 @pytest.mark.parametrize("where", [where for where in ANYWHERE if where != "handler"])
 def test_a_stopped_system_answers_nobody(play: Play, where: str) -> None:  # case 24
     async def main() -> None:
-        async with asyncio.timeout(20), ActorSystem() as system:
+        async with asyncio.timeout(120.0), ActorSystem() as system:
             ref = system.spawn(Echo)
             assert await ref.ask(1) == 1
         error = await ask_from(where, system, ref, where, timeout=3.0)

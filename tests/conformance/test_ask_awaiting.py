@@ -53,7 +53,7 @@ def test_an_ask_that_a_handler_awaits_directly_and_in_a_task_ends_for_both(play:
             asked = keeper.ask("both", timeout=None)
             task = asyncio.create_task(outcome(asked))
             direct = await outcome(asked)
-            async with asyncio.timeout(2.0):
+            async with asyncio.timeout(120.0):
                 return direct, await task
 
         asking = asyncio.create_task(outcome(system.spawn(both).ask(None, timeout=None)))

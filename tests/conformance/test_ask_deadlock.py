@@ -41,7 +41,7 @@ async def hello(ctx: Context) -> str:
 
 async def soon(awaitable: Any) -> Any:
     """What comes of it, before a test would have to wait for its own deadline."""
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(120.0):
         return await outcome(awaitable)
 
 
@@ -115,7 +115,7 @@ def test_what_stands_around_the_await_does_not_hide_the_circle(play: Play) -> No
             async def helper() -> Any:
                 return await ctx.self.ask("?", timeout=None)
 
-            async with asyncio.timeout(30.0):
+            async with asyncio.timeout(120.0):
                 return await helper()
 
         doer = system.spawn(Doer)
@@ -397,7 +397,7 @@ def test_every_circle_is_found_once_and_nothing_else(points_to: list[int]) -> No
         return found
 
     async def main() -> None:
-        async with asyncio.timeout(20), ActorSystem() as system:
+        async with asyncio.timeout(120.0), ActorSystem() as system:
             refs = [system.spawn(walk_carefully) for _ in points_to]
             asks = [
                 ref.ask((refs[target],) if target >= 0 else (), timeout=None)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, ActorTerminated, AskTimeout, Context, Drain
+from greenroom import (
+    Actor,
+    ActorSystem,
+    ActorTerminated,
+    AskTimeout,
+    Context,
+    Drain,
+    MonotonicClock,
+)
 from greenroom.errors import NotStarted, WaitsForItself
 from greenroom.testing import assert_ledger_balanced
 from tests.gates import Gate
@@ -42,7 +50,7 @@ def test_a_timeout_ends_the_ask_though_the_actor_is_suspended_and_the_loop_aslee
                 await ref.ask("queued", timeout=0.01)
         gate.set_result(None)
 
-    play(program)
+    play(program, clock=MonotonicClock())
 
 
 @pytest.mark.real

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import ActorSystem, Directive, ExitKind, ManualClock, State, Supervision, SystemFailed
+from greenroom import (
+    ActorSystem,
+    Directive,
+    ExitKind,
+    ManualClock,
+    MonotonicClock,
+    State,
+    Supervision,
+    SystemFailed,
+)
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.askers import outcome
 from tests.conformance.incarnations import (
@@ -225,7 +234,7 @@ def test_a_start_that_fails_may_be_escalated(play: Play, kind: Any, hook: str, s
             assert_legal(below.history)
         assert_legal(ref.history)
 
-    play(program, history=True)
+    play(program, history=True, clock=MonotonicClock())
 
 
 def test_a_failure_is_escalated_to_a_parent_that_is_busy_when_its_handler_is_done(play: Play) -> None:  # M2, case 41

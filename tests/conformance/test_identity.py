@@ -181,7 +181,7 @@ def test_every_message_goes_to_the_actor_it_was_meant_for(steps: list[tuple[str,
         boxes: list[list[int]] = []
         expected: list[list[int]] = []
         dead: list[tuple[ActorRef[Any, Any], int]] = []
-        async with asyncio.timeout(20), ActorSystem(config=SystemConfig(max_actors=4)) as system:
+        async with asyncio.timeout(120.0), ActorSystem(config=SystemConfig(max_actors=4)) as system:
             for step, (verb, which) in enumerate(steps):
                 alive = [number for number, ref in enumerate(refs) if ref.is_alive]
                 if verb == "spawn" and len(alive) < 4:

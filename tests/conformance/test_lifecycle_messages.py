@@ -214,7 +214,7 @@ def test_of_many_threads_that_want_a_name_one_gets_it(play: Play) -> None:  # ca
         refused: list[NameTaken] = []
 
         def claim() -> None:
-            barrier.wait(15.0)
+            barrier.wait(120.0)
             try:
                 got.append(system.spawn(Plain, name="one"))
             except NameTaken as exc:

@@ -217,7 +217,7 @@ def test_an_abnormal_end_takes_along_all_that_can_be_reached_and_do_not_trap(
 
     async def main() -> None:
         logs: list[list[Any]] = [[] for _ in range(SIZE)]
-        async with asyncio.timeout(20), ActorSystem(config=SystemConfig(supervision=STOP)) as system:
+        async with asyncio.timeout(120.0), ActorSystem(config=SystemConfig(supervision=STOP)) as system:
             refs = [system.spawn(Trapper if number in trapping else Doer, logs[number]) for number in range(SIZE)]
             for do, one, other in steps:
                 if one not in alive or other not in alive:

@@ -15,6 +15,7 @@ from greenroom import (
     MailboxConfig,
     MailboxFull,
     ManualClock,
+    MonotonicClock,
 )
 from greenroom.errors import InvalidDelay, SendTimeout
 from greenroom.testing import assert_ledger_balanced
@@ -379,7 +380,7 @@ def test_another_threads_cancelled_send_leaves_nothing_behind(play: Play) -> Non
         assert assert_ledger_balanced(system, ref).sent == 2
         assert system.snapshot().timers == 0
 
-    play(program)
+    play(program, clock=MonotonicClock())
 
 
 def test_a_priority_that_cannot_be_told_is_the_waiting_senders_to_hear(play: Play) -> None:  # case 10

@@ -347,7 +347,7 @@ def test_each_monitor_is_told_exactly_once(rounds: list[tuple[list[tuple[str, in
                     if do == "demonitor" or mref.ref not in dead:
                         given_up.add(mref)
 
-        async with asyncio.timeout(20), ActorSystem() as system:
+        async with asyncio.timeout(120.0), ActorSystem() as system:
             holder = system.spawn(Doer, log)
             targets = [system.spawn(Plain) for _ in range(3)]
             heard: set[MonitorRef] = set()

@@ -279,7 +279,7 @@ def test_a_thread_wakes_a_sleeping_loop(play: Play) -> None:  # J15
 def test_a_thread_wakes_a_system_on_a_thread_of_its_own() -> None:  # J15
     with ActorSystem() as system:
         echo = system.spawn(Listener, [])
-        assert [echo.ask_sync(n, timeout=10.0) for n in range(20)] == list(range(20))
+        assert [echo.ask_sync(n, timeout=120.0) for n in range(20)] == list(range(20))
     assert_ledger_balanced(system)
 
 

@@ -28,7 +28,7 @@ def run(program: Callable[[ActorSystem], Any], **config: Any) -> None:
     """For property tests, which cannot have the `play` fixture."""
 
     async def main() -> None:
-        async with asyncio.timeout(20), ActorSystem(config=SystemConfig(**config)) as system:
+        async with asyncio.timeout(120.0), ActorSystem(config=SystemConfig(**config)) as system:
             await program(system)
 
     asyncio.run(main())

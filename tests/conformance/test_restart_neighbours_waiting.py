@@ -15,6 +15,7 @@ from greenroom import (
     ChildSpec,
     ExitKind,
     ManualClock,
+    MonotonicClock,
     ReceiveTimeout,
     State,
     Supervision,
@@ -58,7 +59,7 @@ def test_settle_waits_for_what_is_queued_behind_a_restart_and_for_no_other_resta
         await system.settle(timeout=0.0)
         assert system.ledger().queued == 0
 
-    play(program)
+    play(program, clock=MonotonicClock())
 
 
 def test_settle_that_waits_too_long_for_a_restart_says_whose(play: Play) -> None:  # M6
@@ -76,7 +77,7 @@ def test_settle_that_waits_too_long_for_a_restart_says_whose(play: Play) -> None
         await system.settle()
         assert runs(ref)
 
-    play(program)
+    play(program, clock=MonotonicClock())
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "restart"])
@@ -95,7 +96,7 @@ def test_settle_goes_on_when_the_restart_that_it_waits_for_is_given_up_or_comes_
         await soon(system, settling)
         assert ref.state is (State.RUNNING if how == "restart" else State.TERMINATED)
 
-    play(program)
+    play(program, clock=MonotonicClock())
 
 
 def test_settle_does_not_wait_for_a_clock_that_stands_still(play: Play) -> None:  # M6

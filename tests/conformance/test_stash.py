@@ -90,7 +90,7 @@ def test_a_stashed_ask_is_answered_when_its_message_is_handled(
         other: list[Any] = []
         thread: asyncio.Future[None] | None = None
         if foreign:
-            asking = asyncio.to_thread(lambda: other.append(ref.ask_sync("thread", timeout=10.0)))
+            asking = asyncio.to_thread(lambda: other.append(ref.ask_sync("thread", timeout=120.0)))
             thread = asyncio.ensure_future(asking)
             while system.ledger(ref).sent < 4 and not thread.done():  # noqa: ASYNC110 - until the thread has asked
                 await asyncio.sleep(0)
@@ -297,7 +297,7 @@ def test_whatever_is_stashed_and_unstashed_comes_once_and_in_order(
     heard: list[int] = []
 
     async def main() -> None:
-        async with asyncio.timeout(20), ActorSystem() as system:
+        async with asyncio.timeout(120.0), ActorSystem() as system:
             ref = system.spawn(AsyncDoor if asynchronous else Door, heard)
             for number, step in enumerate(steps):
                 ref.tell(number if step == "message" else step)

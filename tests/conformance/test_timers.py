@@ -70,7 +70,7 @@ def test_ticks_come_by_deadline_and_equal_deadlines_in_the_order_they_were_set(d
     ticks: list[Tick] = []
 
     async def main() -> None:
-        async with asyncio.timeout(20), ActorSystem(config=SystemConfig(clock=clock)) as system:
+        async with asyncio.timeout(120.0), ActorSystem(config=SystemConfig(clock=clock)) as system:
             target = system.spawn(Timed, ticks)
             owners = [system.spawn(Timed, []) for _ in range(3)]
             for number, delay in enumerate(delays):

@@ -43,7 +43,7 @@ def test_an_exception_that_cannot_be_shown_strands_nobody(play: Play, kind: Any,
         assert (await ended(system, ref)).cause is cause
         notice = await probe.expect_terminated(ref)
         assert notice.cause is cause
-        async with asyncio.timeout(3.0):
+        async with asyncio.timeout(120.0):
             assert (await waiting).cause is cause
             for asked in asks:
                 with pytest.raises(ActorTerminated):

@@ -370,7 +370,7 @@ def test_each_watch_is_told_exactly_once(rounds: list[tuple[list[tuple[str, int]
         log: list[Any] = []
         expected: list[int] = []
         watched: set[int] = set()
-        async with asyncio.timeout(20), ActorSystem() as system:
+        async with asyncio.timeout(120.0), ActorSystem() as system:
             watcher = system.spawn(Watcher, log)
             targets = [system.spawn(Plain) for _ in range(3)]
             alive = {0, 1, 2}

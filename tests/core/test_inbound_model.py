@@ -70,7 +70,7 @@ class InboundAgainstLists(RuleBasedStateMachine):
     def elsewhere(self, step: Callable[[], Any]) -> str | BaseException:
         """Do `step` on the other thread."""
         self.todo.put(step)
-        return self.done.get(timeout=30.0)
+        return self.done.get(timeout=120.0)
 
     def host(self) -> Host:
         machine = self

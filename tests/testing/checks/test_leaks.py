@@ -200,14 +200,14 @@ def test_a_system_on_a_thread_of_its_own_is_found_even_if_it_is_stuck() -> None:
 
     def stuck(ctx: Context, message: Any) -> None:
         entered.set()
-        let_go.wait(20.0)
+        let_go.wait(120.0)
 
     system = ActorSystem("elsewhere")
     detector = detect_leaks(patience=0.0, fds=False)
     detector.__enter__()
     system.__enter__()
     system.spawn(stuck, name="stuck").tell("x")
-    entered.wait(20.0)
+    entered.wait(120.0)
     with pytest.raises(LeaksFound) as found:
         detector.__exit__(None, None, None)
     assert kinds_and_names(found.value) == [("system", "elsewhere"), ("actor", "/stuck"), ("thread", "elsewhere")]

@@ -10,10 +10,39 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
+from greenroom import ActorRef, SystemConfig
+from greenroom.actor.messaging.address import Address
+
 PATIENCE = 120.0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_default_is_a_matter_of_speed() -> Iterator[None]:
+    """Let asks and stops that say nothing else take their time.
+
+    On a busy machine a fresh interpreter takes longer to start than the five seconds that users have by default.
+    """
+
+    def ask(self: Address, message: object, *, timeout: float | None = PATIENCE, **more: Any) -> Any:
+        return Address.ask(self, message, timeout=timeout, **more)
+
+    def ask_sync(self: Address, message: object, *, timeout: float | None = PATIENCE, **more: Any) -> Any:
+        return Address.ask_sync(self, message, timeout=timeout, **more)
+
+    made = SystemConfig.__init__
+
+    def make(self: SystemConfig, *args: Any, **more: Any) -> None:
+        made(self, *args, **{"stop_timeout": PATIENCE, **more})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ActorRef, "ask", ask, raising=False)
+        patch.setattr(ActorRef, "ask_sync", ask_sync, raising=False)
+        patch.setattr(SystemConfig, "__init__", make)
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,7 +93,7 @@ def nothing_is_left_behind() -> Iterator[None]:
     gc.collect()
     before = children(), set(fds()), set(threading.enumerate())
     yield
-    deadline = monotonic() + 5.0
+    deadline = monotonic() + PATIENCE
     while True:
         gc.collect()
         left = {

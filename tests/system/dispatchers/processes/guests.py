@@ -431,7 +431,7 @@ def meet(ctx: Context, places: tuple[Path, Path]) -> bool:
     """Holds its process until another handler has come, and lets that know that it has."""
     mine, theirs = places
     mine.touch()
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + 120.0
     while not theirs.exists() and time.monotonic() < deadline:
         pass
     return theirs.exists()

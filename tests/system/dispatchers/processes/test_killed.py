@@ -124,7 +124,7 @@ async def main():
     config = SystemConfig(dispatchers={"process": Process(workers=2)})
     async with ActorSystem(config=config) as system:
         refs = [system.spawn(Slow, dispatcher="process") for _ in range(2)]
-        pids = [await ref.ask("pid") for ref in refs]
+        pids = [await ref.ask("pid", timeout=None) for ref in refs]
         begun = asyncio.Event()
         witness = system.spawn(lambda ctx, message: begun.set())
         refs[0].tell(("block", 600.0, witness))
@@ -142,7 +142,7 @@ _FORK = """
             print(child, flush=True)
             os._exit(0)
         os.close(1)
-        time.sleep(60)
+        time.sleep(600)
         os._exit(0)
 """
 
@@ -168,11 +168,11 @@ def test_no_worker_outlives_its_home(how: str, tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     first, second, *forked = [int(pid) for pid in home.stdout.split()]
-    deadline = monotonic() + 10.0
+    deadline = monotonic() + 120.0
     try:
         while _is_running(first) or _is_running(second):
             assert monotonic() < deadline, (first, second)
@@ -194,7 +194,7 @@ def test_what_is_to_be_done_when_a_program_ends_is_done_by_a_worker_too(tmp_path
     with ActorSystem(config=ONE) as system:
         ref = system.spawn(Relay, tmp_path, dispatcher="process")
         assert ref.ask_sync("atexit") is None
-    deadline = monotonic() + 5.0
+    deadline = monotonic() + 120.0
     while not (tmp_path / "left").exists():
         assert monotonic() < deadline
         sleep(0.01)

@@ -97,7 +97,7 @@ with ActorSystem() as system:
             make()
         except Exception as exc:
             print(type(exc).__name__, exc)
-    print(shop.ask_sync(Order("tea")))
+    print(shop.ask_sync(Order("tea"), timeout=None))
 """
 PYTEST_ASYNCIO = """
 import pytest
@@ -107,11 +107,11 @@ from shop import Order, Shop
 @pytest.mark.asyncio
 async def test_with_a_system_of_its_own():
     async with ActorSystem() as system:
-        assert await system.spawn(Shop, dispatcher="process").ask(Order("tea")) == "sold tea"
+        assert await system.spawn(Shop, dispatcher="process").ask(Order("tea"), timeout=None) == "sold tea"
 
 @pytest.mark.asyncio
 async def test_with_the_fixture(actor_system):
-    assert await actor_system.spawn(Shop, dispatcher="process").ask(Order("tea")) == "sold tea"
+    assert await actor_system.spawn(Shop, dispatcher="process").ask(Order("tea"), timeout=None) == "sold tea"
 """
 
 

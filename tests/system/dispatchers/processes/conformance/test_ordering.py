@@ -135,9 +135,9 @@ async def test_a_self_send_is_handled_later_and_never_recursively() -> None:  # 
         probe = TestProbe(system)
         one, two = away(system, Bouncer, probe.ref), away(system, Bouncer, probe.ref)
         one.tell((1_500, None))
-        assert await probe.receive(timeout=20.0) == ("deepest", 1)
+        assert await probe.receive(timeout=120.0) == ("deepest", 1)
         one.tell((200, two))
-        assert await probe.receive(timeout=20.0) == ("deepest", 1)
+        assert await probe.receive(timeout=120.0) == ("deepest", 1)
         heard: list[Any] = []
         ref = away(system, Puppet, system.spawn(Ear, heard))
         for message in (all_of(do("self.tell", "to myself"), call(two, "tell", (0, None))), "queued", "and this"):
