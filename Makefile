@@ -67,16 +67,16 @@ test-all: ## Run every test on every backend, in both builds
 test-rest: ## Run what `make test` leaves of `make test-all`
 	@$(MAKE) -j2 prepared
 	@$(MAKE) test-both MATRIX=rest
-# One process for each build: two for each would collect twice as often. A build is shown when it is through.
+# One process for each build: two for each would collect twice as often.
 test-both:
-	@echo "== tests, both builds side by side; each is shown when it is through, in some minutes"
-	@$(MAKE) -j2 --output-sync=target WORKERS=0 test-compiled test-pure
+	@echo "== tests, both builds side by side"
+	@$(MAKE) -j2 WORKERS=0 SIDE_BY_SIDE=1 test-compiled test-pure
 test-compiled: ## Run the tests against the compiled build (ARGS="-k name" for some of them, MATRIX=all on every backend)
 test-pure: ## Run the tests against the plain-Python build
 test-compiled test-pure: test-%: .venvs/%/.installed
 	@echo "== tests, $* build"
 	@GREENROOM_EXPECT=$* .venvs/$*/bin/python -m pytest -n $(WORKERS) -m "not slow" --matrix=$(MATRIX) \
-	  --basetemp=build/tmp-$* -o cache_dir=.cache/pytest-$* $(ARGS)
+	  --basetemp=build/tmp-$* -o cache_dir=.cache/pytest-$* $(ARGS) $(if $(SIDE_BY_SIDE),2>&1 | sed -u 's/^/$*: /')
 
 # What the tests need: wheels and environments. Few of these steps wait for one another, so two can be taken at a time.
 .PHONY: prepared
