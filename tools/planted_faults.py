@@ -107,9 +107,9 @@ FAULTS = (
     Fault(
         "watched-again",
         "actor/relations/watch.py",
-        "if known is not None and known.notice is None:",
-        "if known is not None:",
-        "a watch that begins when the notice of an earlier one is still queued changes that one alone",
+        "        known.message = message\n        return\n",
+        "        return\n",
+        "to watch again with another message changes nothing",
     ),
     Fault(
         "window-edge",
@@ -173,7 +173,7 @@ FAULTS = (
         "deadline-by-one-clock",
         "system/shutdown.py",
         "handle = asyncio.get_running_loop().call_later(timeout, self._time_is_up)",
-        "handle = asyncio.get_running_loop().call_later(100.0 * timeout, self._time_is_up)",
+        "handle = asyncio.get_running_loop().call_later(3600.0 + timeout, self._time_is_up)",
         "a shutdown goes by the system's clock alone, which may stand still",
     ),
     Fault(

@@ -267,6 +267,19 @@ def test_a_shutdown_with_less_time_than_its_actors_forces_them(play: Play) -> No
     assert "receive left" in log
 
 
+@pytest.mark.real
+def test_a_shutdown_ends_in_time_though_the_systems_clock_stands_still(play: Play) -> None:  # case 57, M11
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Deaf, [], "receive", True, name="deaf")
+        ref.tell("hang")
+        await until(lambda: system.ledger(ref).in_hand)
+        await system.shutdown(timeout=0.01)
+
+    system = play(program, clock=ManualClock())
+    assert system.report is not None
+    assert system.report.forced == ("/deaf",)
+
+
 @pytest.mark.parametrize("kind", [Plain, Hooked, HookedAsync])
 def test_a_shutdown_without_any_time_ends_everybody_all_the_same(play: Play, kind: Any) -> None:  # case 57, M11
     async def program(system: ActorSystem) -> None:

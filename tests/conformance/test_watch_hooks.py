@@ -63,6 +63,23 @@ def test_the_message_of_a_watch_comes_to_receive(play: Play, message: Any, alrea
     play(program)
 
 
+def test_to_watch_again_changes_the_message_and_makes_no_second_watch(play: Play) -> None:  # M8
+    class Fickle(Sorter):
+        def pre_start(self) -> None:
+            self.ctx.watch(self.target, "first")
+            self.ctx.watch(self.target, self.message)
+
+    async def program(system: ActorSystem) -> None:
+        log: list[Any] = []
+        target = system.spawn(Plain)
+        await system.spawn(Fickle, log, target, "second").started()
+        await end(target)
+        await system.settle()
+        assert log == [("second", None)]
+
+    play(program)
+
+
 def test_none_is_no_message(play: Play) -> None:  # the contract: watch(ref, message=None)
     async def program(system: ActorSystem) -> None:
         log: list[Any] = []

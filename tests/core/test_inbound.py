@@ -165,6 +165,23 @@ def test_exit_raised_by_a_key_while_taking_in_loses_nobody_elses_message(
     assert count_loop(loop).balanced
 
 
+def test_exit_raised_while_taking_in_leaves_the_rest_ahead_of_what_is_sent_meanwhile(
+    loop: Loop, worker: Worker, heard: list[object]
+) -> None:
+    def key(message: object) -> int:
+        if message == "exit":
+            worker.do(tell_all, cell, ["third", "fourth"], Lane.DATA)
+            raise SystemExit
+        return 0
+
+    cell = loop.spawn(list.append, heard, bounded(5, priority=key))
+    worker.do(tell_all, cell, ["exit", "first", "second"], Lane.DATA)
+    with pytest.raises(SystemExit):
+        loop.tick()
+    loop.run_until_idle()
+    assert heard == ["first", "second", "third", "fourth"]
+
+
 @pytest.mark.parametrize("lane", [Lane.CONTROL, Lane.MANAGEMENT, Lane.LOG])
 def test_a_promise_is_kept_though_others_send_while_the_loop_takes_in_to_a_lane(
     worker: Worker, heard: list[object], lane: Lane

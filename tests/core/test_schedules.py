@@ -93,6 +93,30 @@ def test_nobody_runs_on_for_ever_while_others_wait() -> None:
     assert len(ran) == 100
 
 
+def test_pct_takes_nobody_for_another_that_lay_at_the_same_place_in_memory() -> None:
+    def choices(kept: list[object]) -> list[int]:
+        loop, schedule = Loop(), Pct(7, 3)
+        chosen = []
+        for step in range(1, 200):
+            queue = RunQueue(get_ident())
+            cells = [loop.spawn(id) for _ in range(3)]
+            for cell in cells:
+                queue.push(cell)
+                kept.append(cell)
+            chosen.append(schedule.choose(step, queue))
+            for cell in cells:
+                loop.retire(cell)
+        return chosen
+
+    class Forgetful(list[object]):
+        def append(self, one: object, /) -> None:
+            addresses.add(id(one))
+
+    addresses: set[int] = set()
+    assert choices(Forgetful()) == choices([])
+    assert len(addresses) < 300, "no two of them lay at the same place"
+
+
 def test_a_script_says_what_was_written_and_nothing_else() -> None:
     script = Scripted({2: (3, 0, 1), 4: (99, 2, 0)})
     said = [(script.choose(step, queue_of(5)), script.budget(step), script.pauses(step)) for step in range(1, 6)]

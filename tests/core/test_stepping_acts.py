@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -67,6 +67,14 @@ async def cancel_oneself_at_a_bare_yield() -> Any:
         await bare_yield()
     except asyncio.CancelledError:
         return me().uncancel()
+
+
+async def survive_a_cancellation_and_go_on() -> Any:
+    me().cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    return await asyncio.sleep(0, "went on"), me().cancelling()
 
 
 async def cancel_twice() -> Any:
@@ -318,6 +326,7 @@ ACTS: list[tuple[Callable[[], Coroutine[Any, Any, Any]], object]] = [
     (cancel_oneself, (("enough",), 1, 0, 0)),
     (cancel_oneself_at_a_bare_yield, 0),
     (cancel_twice, (2, 1, 0, 0)),
+    (survive_a_cancellation_and_go_on, ("went on", 1)),
     (task_group, [0, 1, 2]),
     (task_group_aborts, ("(ValueError('x'),)", 0)),
     (task_group_inside_a_timeout, True),
