@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -396,6 +397,8 @@ def test_an_async_handler_that_never_ends_does_not_hold_up_a_sync_program() -> N
     with ActorSystem(config=SystemConfig(stop_timeout=0.05)) as system:
         ref = system.spawn(Deaf, log, name="deaf")
         ref.tell("hang")
+        while not system.ledger(ref).in_hand:
+            time.sleep(0.001)  # nothing else tells a plain thread when it has begun
         act = system.close
         act()
         act()  # and again

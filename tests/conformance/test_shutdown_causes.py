@@ -21,6 +21,7 @@ from greenroom import (
     SystemFailed,
 )
 from greenroom.testing import assert_ledger_balanced
+from tests.conformance.askers import until
 from tests.conformance.lives import Hooked, Plain, PlainAsync, assert_ended_once, raises
 
 if TYPE_CHECKING:
@@ -195,12 +196,13 @@ def test_a_system_does_not_outlive_its_asyncio_loop(play: Play) -> None:  # case
             left.append("the handler")
 
     async def main() -> None:
-        async with asyncio.timeout(0.05), ActorSystem() as system:
+        async with asyncio.timeout(None) as limit, ActorSystem() as system:
             systems.append(system)
             ref = system.spawn(endless, name="endless")
             ref.tell("in hand")
             ref.tell("queued")
-            await asyncio.sleep(0)
+            await until(lambda: system.ledger(ref).in_hand)
+            limit.reschedule(asyncio.get_running_loop().time() + 0.05)
 
     with pytest.raises(TimeoutError):
         play.bare(main)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorSystem, ManualClock, SystemConfig
+from greenroom.system.watchdog import Watch
 from greenroom.testing import Simulation
 
 PATIENCE = 120.0
@@ -79,14 +79,18 @@ def test_a_handler_that_blocks_is_named_with_its_stack_and_advice(
 
 def test_a_system_that_is_merely_busy_is_not_complained_of(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        async with ActorSystem("test", config=SystemConfig(stuck_after=STUCK_AFTER)) as system:
+        config = SystemConfig(stuck_after=0, max_msgs_per_actor=1, max_actors_per_tick=1)
+        async with ActorSystem("test", config=config) as system:
+            watch = Watch(system, STUCK_AFTER)
 
-            def go_round(ctx: Any, until: float) -> None:
-                if time.monotonic() < until:
-                    ctx.self.tell(until)
+            def go_round(ctx: Any, now: float) -> None:
+                # It looks while a handler runs, every time, and much later than the last time.
+                watch.check(now)
+                if now < 100 * STUCK_AFTER:
+                    ctx.self.tell(now + 10 * STUCK_AFTER)
 
             for _ in range(3):
-                system.spawn(go_round).tell(time.monotonic() + 6 * STUCK_AFTER)
+                system.spawn(go_round).tell(0.0)
             await system.settle()
 
     with caplog.at_level(logging.WARNING):
@@ -99,13 +103,20 @@ def test_a_handler_may_block_a_thread_that_is_not_the_system_s(
     dispatcher: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        async with ActorSystem("test", config=SystemConfig(stuck_after=STUCK_AFTER)) as system:
+        async with ActorSystem("test", config=SystemConfig(stuck_after=0)) as system:
+            watch = Watch(system, STUCK_AFTER)
+            entered, go_on = threading.Event(), threading.Event()
 
             def wait(ctx: Any, message: float) -> bool:
-                return threading.Event().wait(message)
+                entered.set()
+                return go_on.wait(message)
 
-            ref = system.spawn(wait, dispatcher=dispatcher)
-            assert await ref.ask(4 * STUCK_AFTER) is False
+            asked = system.spawn(wait, dispatcher=dispatcher).ask(PATIENCE, timeout=None)
+            assert await asyncio.to_thread(entered.wait, PATIENCE)
+            watch.check(0.0)
+            watch.check(1000.0)
+            go_on.set()
+            assert await asked is True
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())

@@ -133,11 +133,13 @@ def test_a_coroutine_that_is_in_the_way_of_a_stop_is_cancelled() -> None:  # cas
         ref.tell("hang")
         await asyncio.to_thread(entered.wait, PATIENCE)
         ref.stop()
+        await clock.advance(5.0)
         assert (await ref.terminated()).kind is ExitKind.NORMAL
         assert seen == ["test pinned 1"]
         assert system.ledger(ref).failed == 1
 
-    run(program, stop_timeout=0.05)
+    clock = ManualClock()
+    run(program, clock=clock, stop_timeout=5.0)
 
 
 def test_a_circle_of_waiting_coroutines_is_a_deadlock() -> None:  # case 25

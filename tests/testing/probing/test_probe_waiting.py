@@ -41,6 +41,7 @@ def test_waits_within_a_window_share_its_time(play: Play) -> None:
     async def program(system: ActorSystem) -> None:
         probe = TestProbe(system, name="probe", timeout=TOO_LONG)
         probe.ref.tell("a")
+        await system.settle()
         async with probe.within(0.02):
             await probe.expect("a")
             with pytest.raises(AssertionError, match=r"/probe got no message in the .* s .* left of within\(0\.02\)"):
