@@ -19,7 +19,7 @@ from tests import matrix
 from tests.matrix import BACKENDS, DISPATCHERS, SIMULATION
 from tests.seeds import deal_out, is_home, run_at_seeds
 
-DEADLINE = 120.0
+DEADLINE = 240.0
 """Seconds a test may wait for anything. Never reached unless something is wrong."""
 
 BUILD = "compiled" if COMPILED else "pure"
@@ -45,9 +45,11 @@ def pytest_configure() -> None:
     # A shell has its background jobs ignore it, and that is inherited.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # How long a probe waits shows only in a test that fails, and must not depend on how busy the machine is.
+    # When they give up shows only in a test that fails, and must not depend on how busy the machine is.
     patience: Any = TestProbe.__init__.__kwdefaults__
     patience["timeout"] = DEADLINE
+    settle: Any = ActorSystem.settle
+    settle.__defaults__ = (DEADLINE,)
     # Hypothesis would time single examples: on a busy machine that says nothing about them.
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")
