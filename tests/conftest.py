@@ -50,6 +50,8 @@ def pytest_configure() -> None:
     patience["timeout"] = DEADLINE
     settle: Any = ActorSystem.settle
     settle.__defaults__ = (DEADLINE,)
+    advance: Any = ManualClock.advance
+    advance.__kwdefaults__["patience"] = DEADLINE
     # Hypothesis would time single examples: on a busy machine that says nothing about them.
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")

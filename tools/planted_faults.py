@@ -151,7 +151,7 @@ FAULTS = (
     Fault(
         "thread-too-few",
         "system/dispatchers/parallel.py",
-        "if me in self._threads and len(self._threads) > self._most + self._waiting:",
+        "if me in self._threads and len(self._threads) > self._most + len(self._waiting):",
         "if me in self._threads and len(self._threads) > self._most:",
         "threads leave while others only wait for an answer, so fewer than agreed are at work",
     ),

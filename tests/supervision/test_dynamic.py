@@ -321,7 +321,7 @@ def test_thousands_of_children_come_and_go(play: Play) -> None:  # J10
 
     async def program(system: ActorSystem) -> None:
         supervisor = await direct(system, stage, intensity=None, restart=TRANSIENT)
-        asked = [supervisor.ask(StartChild(str(number))) for number in range(many)]
+        asked = [supervisor.ask(StartChild(str(number)), timeout=None) for number in range(many)]
         refs = [await one for one in asked]
         assert len(set(refs)) == many
         assert (await supervisor.ask(CountChildren())).active == many
@@ -329,7 +329,7 @@ def test_thousands_of_children_come_and_go(play: Play) -> None:  # J10
             ref.tell(Boom())
         for ref in refs[1::4]:
             ref.stop()
-        stopped = [supervisor.ask(StopChild(ref)) for ref in refs[2::4]]
+        stopped = [supervisor.ask(StopChild(ref), timeout=None) for ref in refs[2::4]]
         for one in stopped:
             await one
         await system.settle()

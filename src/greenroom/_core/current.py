@@ -43,6 +43,10 @@ class CurrentHandoff(Protocol):
         """Begin nothing further: something more urgent has come."""
         ...
 
+    def touch(self) -> None:
+        """It has something to do again: what it waited for has come."""
+        ...
+
 
 current_handoffs: dict[int, CurrentHandoff] = {}
 """By the thread's number. Each entry is written and removed by that thread alone, and a dict bears that."""

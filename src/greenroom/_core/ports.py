@@ -82,6 +82,23 @@ class PendingHandoff(Protocol):
         ...
 
 
+class Helper(Protocol):
+    """Who may be at work for a loop without a hand-off: a worker process, a task on another thread."""
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        ...
+
+    def is_at_rest(self) -> bool:
+        """Whether it is known to wait for something that the loop has to bring about."""
+        ...
+
+    def report_rest(self, tell: Callable[[], object], /) -> None:
+        """Have `tell` called when it may be known to be at rest."""
+        ...
+
+
 class Hand(Protocol):
     """What has a message of an actor in hand: the `Visits` of its loop, or a `MessageHandoff`."""
 

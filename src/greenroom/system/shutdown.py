@@ -177,7 +177,9 @@ class Shutdown:
             await asyncio.sleep(0)
         if self._life.loop.handoffs:
             # Those on other threads have some real time: what blocks there cannot be waited for.
-            await asyncio.wait({asyncio.create_task(self._poller.idle())}, timeout=_LAST_CHANCE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_CHANCE):
+                    await self._poller.handed_back()
 
     def _force_all(self) -> None:
         """End all remaining actors, children before their parents, without running hooks."""

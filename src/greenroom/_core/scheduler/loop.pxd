@@ -30,6 +30,7 @@ cdef class Loop:
     cdef readonly Visits visits
     cdef readonly bint closed
     cdef readonly dict handoffs
+    cdef readonly dict helpers
     cdef readonly unsigned long long ended_sent, ended_handled
     cdef readonly bint ticking
     cdef readonly unsigned long long ticks

@@ -31,7 +31,7 @@ from greenroom.lanes import MailboxConfig
 
 if TYPE_CHECKING:
     from greenroom._core.delivery.ports import LoopHost
-    from greenroom._core.ports import PendingHandoff
+    from greenroom._core.ports import Helper, PendingHandoff
 
 __all__ = ["Loop"]
 
@@ -49,6 +49,7 @@ class Loop:
         "ended_handled",
         "ended_sent",
         "handoffs",
+        "helpers",
         "hooks",
         "host",
         "inbound",
@@ -94,6 +95,8 @@ class Loop:
         self.closed = False
         # Invariant: the work that other threads do for cells of this loop, and that has not completed
         self.handoffs: dict[PendingHandoff, None] = {}
+        # Who else may be at work for it. Kept only for a clock that is turned by hand, and goes on when nobody is.
+        self.helpers: dict[Helper, None] = {}
         # What cells that have ended were sent, and had handled by then.
         self.ended_sent = 0
         self.ended_handled = 0

@@ -12,11 +12,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
 from math import inf
+from typing import TYPE_CHECKING
 
 from greenroom._core.scheduler.fdwatch import FdWatches
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import AlreadyAttached, LoopStopped, WaitsForItself
+
+if TYPE_CHECKING:
+    from greenroom._core.ports import Helper, PendingHandoff
 
 __all__ = ["Poller"]
 
@@ -178,18 +182,19 @@ class Poller:
             waiter: asyncio.Future[None] = aio.create_future()
             self._idle.append(waiter)
             self._ask_for_rest(aio)
-            await waiter
+            await self._told(waiter)
 
     def _ask_for_rest(self, aio: asyncio.AbstractEventLoop) -> None:
-        """Have whoever works on a hand-off report when it only waits."""
+        """Have whoever is at work elsewhere report when it only waits."""
 
         def look_again() -> None:
             with suppress(RuntimeError):  # it is closed: nobody waits any more
                 aio.call_soon_threadsafe(self._tell_idle)
 
-        for handoff in list(self.loop.handoffs):
-            if not handoff.is_at_rest():
-                handoff.report_rest(look_again)
+        elsewhere: list[PendingHandoff | Helper] = [*self.loop.handoffs, *self.loop.helpers]
+        for one in elsewhere:
+            if not one.is_at_rest():
+                one.report_rest(look_again)
 
     async def rest(self) -> None:
         """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""
@@ -197,8 +202,22 @@ class Poller:
         while self.loop.visits.suspended > 0 or self._is_owed_time():
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
-            await waiter
+            await self._told(waiter)
             await self.idle()
+
+    async def handed_back(self) -> None:
+        """Return when nothing is done for the loop on other threads or in worker processes."""
+        while self.loop.handoffs:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            await self._told(waiter)
+
+    async def _told(self, waiter: asyncio.Future[None]) -> None:
+        try:
+            await waiter
+        finally:
+            if waiter in self._idle:  # it was given up
+                self._idle.remove(waiter)
 
     def _is_owed_time(self) -> bool:
         """Whether messages are queued, or on their way, that are handled only when some time has passed."""
@@ -218,7 +237,8 @@ class Poller:
 
     def _is_worked_for(self) -> bool:
         """Whether another thread, or a worker process, does something for the loop, and does not only wait."""
-        return any(not handoff.is_at_rest() for handoff in self.loop.handoffs)
+        loop = self.loop
+        return any(not one.is_at_rest() for one in loop.handoffs) or any(not one.is_at_rest() for one in loop.helpers)
 
     def _tell_idle(self) -> None:
         waiters, self._idle = self._idle, []
@@ -234,7 +254,10 @@ class Poller:
         """Who is runnable, or at work on another thread or in a worker process, by name."""
         runq = self.loop.runq
         runnable = [runq.at(position).name() for position in range(runq.count)]
-        return runnable + [handoff.cell.name() for handoff in self.loop.handoffs if not handoff.is_at_rest()]
+        at_work = [handoff.cell.name() for handoff in self.loop.handoffs if not handoff.is_at_rest()]
+        # Of a worker that is waited for, its actors say more than its own name.
+        helping = [] if at_work else [one.name for one in self.loop.helpers if not one.is_at_rest()]
+        return runnable + at_work + helping
 
     def next_deadline(self) -> float | None:
         """The earliest pending deadline, if any."""

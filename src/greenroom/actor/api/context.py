@@ -193,7 +193,8 @@ class Context(ActorRecord, Spawns):
         """`with self.ctx.blocking(): event.wait()`: a handler on another thread only waits inside the block.
 
         The pool may then start another thread, and a `ManualClock` may advance; for code that runs, or blocks without
-        saying so, the clock waits. On the system's own thread this has no effect.
+        saying so, the clock waits. What ends the wait does not tell the clock: a test that does so awaits
+        `system.settle()` before it advances the clock again. On the system's own thread this has no effect.
         """
         return nullcontext()
 

@@ -7,6 +7,7 @@ from _thread import get_ident
 from concurrent.futures import Future as ThreadFuture
 from typing import Any
 
+from greenroom._core.current import current_handoffs
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom.actor.messaging.question import Question, current_handoff, seconds_of, send_from_outside
@@ -30,6 +31,7 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
     if mine or asyncio._get_running_loop() is not None:
         raise WaitsForItself("ask_sync() would hold up the loop of this thread: write `await ref.ask(...)` here")
     question = Question.__new__(Question)
+    own = current_handoffs.get(get_ident()) if current_handoffs else None
     handoff = current_handoff(loop)
     question.set_up(loop, cell, None if handoff is None else handoff.cell, seconds)
     future: ThreadFuture[Any] = ThreadFuture()
@@ -38,8 +40,9 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
     # thread looks at its own clock too; if the system's is turned by hand, only after a while.
     send_from_outside(loop, cell, question, message, lane)
     question._is_waited_for_by(handoff)
-    if handoff is not None:
-        handoff.waits(True)
+    if own is not None:
+        own.question = question  # of another system too: its thread only waits
+        own.waits(True)
     patience = None if timeout is None else seconds + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
     try:
         return future.result(patience)
@@ -49,6 +52,6 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
         loop.inbound.call(None, question._give_up)
         raise AskTimeout(cell.shown(), seconds) from None
     finally:
-        if handoff is not None:
-            handoff.waits(False)
-            handoff.question = None
+        if own is not None:
+            own.waits(False)
+            own.question = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from greenroom._core.current import current_handoffs
 from greenroom._core.delivery.admission import Waiter
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
@@ -250,12 +251,15 @@ async def wait_for_room(cell: Cell, message: object, sender: object, lane: Lane,
     """Send a message as soon as there is room for it."""
     aio = asyncio.get_running_loop()
     future: asyncio.Future[None] = aio.create_future()
+    handoff = current_handoffs.get(get_ident()) if current_handoffs else None
     loop = cell.loop
 
     def finish(error: BaseException | None) -> None:
         if get_ident() == my_thread:
             tell(error)
         elif not aio.is_closed():
+            if handoff is not None:
+                handoff.touch()
             aio.call_soon_threadsafe(tell, error)
 
     def tell(error: BaseException | None) -> None:

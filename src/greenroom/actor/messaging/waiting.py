@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from greenroom._core.current import current_handoffs
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.messaging.question import current_handoff
 from greenroom.actor.records.record import ActorRecord
@@ -23,13 +24,15 @@ _NOT_YET_RUNNING = (State.CREATED.code, State.STARTING.code, State.FAILED.code, 
 class LifeWaiter:
     """One coroutine that waits; `ended` is called if the actor has ended meanwhile."""
 
-    __slots__ = ("_aio", "_future", "ended", "for_start")
+    __slots__ = ("_aio", "_future", "_handoff", "ended", "for_start")
 
     def __init__(self, ended: Callable[[LifeWaiter, ExitReason], object], for_start: bool = False) -> None:
         self.ended = ended
         self.for_start = for_start
         self._aio = asyncio.get_running_loop()
         self._future: asyncio.Future[Any] = self._aio.create_future()
+        # Of the handler that waits, if it runs on another thread than its loop's.
+        self._handoff = current_handoffs.get(get_ident()) if current_handoffs else None
 
     def end(self, result: object, cause: BaseException | None = None) -> None:
         """What was waited for has happened, or cannot happen any more. From any thread."""
@@ -40,6 +43,8 @@ class LifeWaiter:
         if here:
             self._finish(result, cause)
         else:
+            if self._handoff is not None:
+                self._handoff.touch()
             with suppress(RuntimeError):  # that loop is closed: nobody waits any more
                 self._aio.call_soon_threadsafe(self._finish, result, cause)
 

@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 from _thread import get_ident
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from greenroom._core.current import current_handoffs
 from greenroom.actor.api.context import Context, start_pipe
 from greenroom.actor.messaging.timers import KeyedTimers
+from greenroom.actor.offload.pipe import OffloadedPipe
+from greenroom.clock import ManualClock
 from greenroom.errors import HandlerAbandoned
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.ports import Hand
     from greenroom.actor.messaging.ref import ActorRef
-    from greenroom.actor.records.extrasports import Cancellable, ExecutorPort
+    from greenroom.actor.records.extrasports import ExecutorPort
 
 __all__ = ["OffloadedContext"]
 
@@ -169,19 +171,27 @@ class OffloadedContext(Context):
             return self._pipe_on_loop(awaitable, map, on_error=on_error)
         require_wanted(self.cell)
         aio = asyncio.get_running_loop()
-        pipe = OffloadedPipe(aio, start_pipe(self, awaitable, map, on_error))
-        pipes = self._keep_pipe(pipe)
-        forget = partial(pipes.pop, pipe, None)
+        pipe = OffloadedPipe(self.cell, aio, start_pipe(self, awaitable, map, on_error))
+        forget = self._keep_pipe(pipe)
         pipe.task.add_done_callback(lambda _: self.cell.loop.inbound.bring(self.cell, forget))
         return pipe.task
 
     _pipe_on_loop = on_loop_thread(Context.pipe_to_self)
 
     @on_loop_thread
-    def _keep_pipe(self, pipe: OffloadedPipe) -> dict[Cancellable, None]:
+    def _keep_pipe(self, pipe: OffloadedPipe) -> Callable[[], object]:
+        """Have it end with the actor, and the clock wait for it; what is returned forgets it."""
         pipes = self.ensure_extras().pipes
+        helpers = self.cell.loop.helpers
         pipes[pipe] = None
-        return pipes
+        if isinstance(self.cell.loop.clock, ManualClock):
+            helpers[pipe] = None
+
+        def forget() -> None:
+            pipes.pop(pipe, None)
+            helpers.pop(pipe, None)
+
+        return forget
 
 
 @contextmanager
@@ -191,18 +201,3 @@ def _blocking(handoff: Any) -> Iterator[None]:
         yield
     finally:
         handoff.unblock()
-
-
-class OffloadedPipe:
-    """A task of another thread's asyncio loop that ends with the actor."""
-
-    __slots__ = ("_aio", "task")
-
-    def __init__(self, aio: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-        self._aio = aio
-        self.task = task
-
-    def cancel(self) -> None:
-        """End it, from the loop's thread."""
-        with suppress(RuntimeError):  # that loop is closed, and the task with it
-            self._aio.call_soon_threadsafe(self.task.cancel)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from inspect import CO_COROUTINE
 from queue import SimpleQueue
 
@@ -38,8 +39,8 @@ class ThreadPool(Executor):
         self._made = 0
         # Invariant: how many threads wait for a hand-off, minus how many hand-offs wait for a thread
         self._idle = 0
-        # How many threads only wait for an answer.
-        self._waiting = 0
+        # Of those that serve, the ones that only wait: for an answer, or for what their handler says it blocks on.
+        self._waiting: dict[threading.Thread, int] = {}
 
     def others_wait(self) -> bool:
         """Whether a hand-off waits for a thread."""
@@ -77,7 +78,7 @@ class ThreadPool(Executor):
 
     def _start_if_short(self) -> None:
         """Start another thread if hand-offs wait and there may be more threads. Under the lock."""
-        if self._idle >= 0 or len(self._threads) >= self._most + self._waiting:
+        if self._idle >= 0 or len(self._threads) >= self._most + len(self._waiting):
             return
         name = f"{self._system} {self.dispatcher} {self._made + 1}"
         thread = threading.Thread(target=self._serve, name=name, daemon=True)
@@ -93,12 +94,15 @@ class ThreadPool(Executor):
             nonlocal stays
             stays = self._is_needed(me)
 
+        def note_waiting(begins: bool) -> None:
+            self._note_waiting(me, begins)
+
         while stays:
             handoff = self._todo.get()
             if handoff is None:
                 return
             handoff.on_abandoned(lambda: self._abandon(me))
-            handoff.on_wait = self._note_waiting
+            handoff.on_wait = note_waiting
             handoff.run(look)
             del handoff
 
@@ -108,7 +112,7 @@ class ThreadPool(Executor):
             if me in self._abandoned:
                 self._abandoned.remove(me)
                 return False
-            if me in self._threads and len(self._threads) > self._most + self._waiting:
+            if me in self._threads and len(self._threads) > self._most + len(self._waiting):
                 del self._threads[me]
                 return False
             self._idle += 1
@@ -118,15 +122,21 @@ class ThreadPool(Executor):
         """A handler does not return in time: abandon its thread, and replace it when needed."""
         with self._lock:
             if self._threads.pop(thread, self) is None:
+                self._waiting.pop(thread, None)
                 self._abandoned.append(thread)
                 self._start_if_short()
 
-    def _note_waiting(self, begins: bool) -> None:
-        """A thread begins or ends to wait for an answer."""
+    def _note_waiting(self, thread: threading.Thread, begins: bool) -> None:
+        """A thread begins or ends to wait for an answer, or for what its handler says it blocks on."""
         with self._lock:
-            self._waiting += 1 if begins else -1
+            if thread not in self._threads:
+                return  # it is abandoned, and has been replaced
+            waits = self._waiting.pop(thread, 0) + (1 if begins else -1)
+            if waits:
+                self._waiting[thread] = waits
             if begins:
-                self._start_if_short()
+                with suppress(RuntimeError):  # there can be no more threads: one of the others does it later
+                    self._start_if_short()
 
     def close(self) -> list[threading.Thread]:
         """Let the threads end after their hand-offs; return those that have not ended yet."""

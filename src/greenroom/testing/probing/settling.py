@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from greenroom._core.handoff.handoff import Handoff
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import SettleTimeout
@@ -89,6 +90,8 @@ def _waits_for_one_of(task: object, wanted: set[Question], behind: Mapping[objec
         if isinstance(one, Question):
             if one.target.task is not None:
                 waiting.append(one.target.task)
+        elif isinstance(one, Handoff):
+            waiting.extend(behind for behind in (one.question, one.task) if behind is not None)
         elif hasattr(one, "get_coro"):
             waiting.extend(_awaited_by(one))
         else:  # of `asyncio.gather`, perhaps

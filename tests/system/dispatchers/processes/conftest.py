@@ -20,7 +20,7 @@ from greenroom.actor.messaging.address import Address
 PATIENCE = 120.0
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def no_default_is_a_matter_of_speed() -> Iterator[None]:
     """Let asks and stops that say nothing else take their time.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
+from pathlib import Path
 from typing import Any
 
 from greenroom import Actor
 
-__all__ = ["Sleeper"]
+__all__ = ["Cleaner", "Sleeper"]
 
 
 class Sleeper(Actor[Any, Any]):
@@ -16,10 +19,43 @@ class Sleeper(Actor[Any, Any]):
     def __init__(self) -> None:
         self.moments: list[float] = []
 
-    async def receive(self, message: str) -> Any:
-        if message == "moments":
-            return self.moments
-        if message == "wait for ever":
-            await asyncio.get_running_loop().create_future()
+    async def receive(self, message: Any) -> Any:
+        match message:
+            case "moments":
+                return self.moments
+            case "wait for ever":
+                await asyncio.get_running_loop().create_future()
+            case "block, and say so twice":
+                with self.ctx.blocking():
+                    with self.ctx.blocking():
+                        pass
+                    threading.Event().wait(600.0)
+            case ("gather", others):
+                await asyncio.gather(*(other.ask(turns, timeout=None) for turns, other in enumerate(others)))
+            case ("pipe", other):
+                self.ctx.pipe_to_self(self.work_after_an_answer(other))
+                return None
         self.moments.append(self.ctx.now())
         return None
+
+    async def work_after_an_answer(self, other: Any) -> str:
+        await other.ask(3, timeout=None)
+        time.sleep(0.1)  # noqa: ASYNC251 - it is at work, and nobody else in this process is
+        return "piped"
+
+
+class Cleaner(Actor[Any, Any]):
+    """Takes its time to clean up when it is cancelled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    async def receive(self, message: str) -> Any:
+        if message == "wait for ever":
+            self.file.with_suffix(".begun").touch()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                await asyncio.sleep(0.05)
+                self.file.touch()
+        return message

@@ -48,8 +48,8 @@ class RemoteCall(Handoff):
         self.number = next(_numbers)
 
     def is_at_rest(self) -> bool:
-        """Whether it waits for an answer, or for what its worker cannot bring about."""
-        return super().is_at_rest() or self._executor.is_at_rest()
+        """Whether its worker has nothing to do."""
+        return self._executor.is_at_rest()
 
     def report_rest(self, tell: Callable[[], object]) -> None:
         """Have `tell` called when it may be known to be at rest."""
@@ -86,8 +86,8 @@ class RemoteMessages(Handoff):
         self._asked: deque[int] = deque()
 
     def is_at_rest(self) -> bool:
-        """Whether they wait for an answer, or for what their worker cannot bring about."""
-        return super().is_at_rest() or self._executor.is_at_rest()
+        """Whether their worker has nothing to do."""
+        return self._executor.is_at_rest()
 
     def report_rest(self, tell: Callable[[], object]) -> None:
         """Have `tell` called when they may be known to be at rest."""

@@ -77,12 +77,13 @@ class Worker:
         # Why we killed it, if we did.
         self._why = ""
         self._is_over = False
-        # Frames that were sent to it; how many of those it had taken when it last reported that it was idle; and who
-        # wants to know of the next report. Workers report if the clock is a manual one.
+        # Frames that were sent to it; how many of those it had taken when it last reported that it was idle; whether it
+        # blocks, and says so; and what is to be called at the next report. Workers report if the clock is a manual one.
         self._is_manual = isinstance(self._loop.clock, ManualClock)
         self._sent = 0
-        self._idle_after = -1
-        self._on_idle: list[Callable[[], object]] = []
+        self._idle_after = 0
+        self._is_blocked = False
+        self._on_idle: Callable[[], object] | None = None
         # Written by `thread`: the process, and its exit code, or why it could not be started.
         self._process: subprocess.Popen[bytes] | None = None
         self._code: int | None = None
@@ -125,6 +126,8 @@ class Worker:
         self._stream = stream
         stream.begin()
         self.thread.start()
+        if self._is_manual:
+            loop.helpers[self] = None
 
     def _run_process(self) -> None:
         """Start the process, and wait for its end. Runs on `thread`."""
@@ -170,11 +173,11 @@ class Worker:
         size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
         if size > self._workers.limit:
             raise FrameTooLarge(size, self._workers.limit)
-        self._sent += 1
         if self._connection is not None:
             self._connection.send(ORDER, parts)
         else:
             self._early.append((ORDER, parts))
+        self._sent += 1
         return size
 
     def answer(self, number: int, ok: bool, value: object) -> None:
@@ -210,25 +213,31 @@ class Worker:
             executor = self.actors.get(number)
             if executor is not None:
                 _ABOUT_ACTORS[word](executor, *what)
-        elif word == "idle":
-            self._reported_idle(rest[0])
+        elif word not in _OF_ITSELF:
+            self._service.do(word, rest)
         elif word == "hello":
             self._codec.peer_knows(rest[0])
         else:
-            self._service.do(word, rest)
+            self._reported(word, rest[0])
 
     def is_at_rest(self) -> bool:
-        """Whether it had nothing to do when it had taken all that was sent to it; handlers may be suspended."""
-        return not self._is_manual or self._idle_after == self._sent
+        """Whether it had nothing to do when it had taken all that was sent to it, or blocks and says so.
+
+        Handlers may be suspended.
+        """
+        return not self._is_manual or self._is_blocked or self._idle_after == self._sent
 
     def report_rest(self, tell: Callable[[], object]) -> None:
-        """Have `tell` called when it next reports that it is idle."""
-        self._on_idle.append(tell)
+        """Have `tell` called when it next reports that it is idle, or blocks."""
+        self._on_idle = tell  # whoever wants to know is told by any of them
 
-    def _reported_idle(self, frames: int) -> None:
-        self._idle_after = frames
-        waiting, self._on_idle = self._on_idle, []
-        for tell in waiting:
+    def _reported(self, word: str, value: int) -> None:
+        if word == "idle":
+            self._idle_after = value
+        else:
+            self._is_blocked = bool(value)
+        tell, self._on_idle = self._on_idle, None
+        if tell is not None:
             tell()
 
     # -- end
@@ -236,6 +245,7 @@ class Worker:
     def close(self) -> threading.Thread:
         """Close the connection, so that it ends. Returns a thread that waits for that, and kills it if need be."""
         self._is_over = True
+        self._loop.helpers.pop(self, None)
         with self._lock:
             self._must_end = True
         self._service.close()
@@ -266,6 +276,7 @@ class Worker:
         if self._is_over:
             return
         self._is_over = True
+        self._loop.helpers.pop(self, None)
         with self._lock:
             self._must_end = True
         self._kill()
@@ -299,6 +310,7 @@ class Worker:
         return f"{name} {how}{when}"
 
 
+_OF_ITSELF = frozenset(["hello", "idle", "blocks"])
 _ABOUT_ACTORS: dict[str, Callable[..., None]] = {
     "progress": ProcessExecutor.progressed,
     "reply": ProcessExecutor.answered,

@@ -76,7 +76,7 @@ class MainChannel:
         # Called before a frame is sent, to add the latest reports to it.
         self.before_flush: Callable[[], object] = lambda: None
         # Called after each frame that was taken.
-        self.after_frame: Callable[[], object] = lambda: None
+        self.after_frame: Callable[[], object] | None = None
         # Called with the head of a frame, and its other parts.
         self.on_order: Callable[[Entry, list[bytearray]], object] = lambda head, parts: None
 
@@ -102,7 +102,8 @@ class MainChannel:
             self._take_answer(head[1], head[2], parts[2:])
         else:
             self.on_order(head, parts[2:])
-        self.after_frame()
+        if self.after_frame is not None:
+            self.after_frame()
 
     def _take_answer(self, number: int, ok: bool, parts: list[bytearray]) -> None:
         told = self._waiting.pop(number, None)

@@ -60,9 +60,11 @@ class WorkerHost(Host):
         # The actors that may have progress to report.
         self.active: dict[HostedActor, None] = {}
         self._is_report_due = False
-        # Whether a look at the worker's rest is due; and after how many frames it last reported to be idle.
-        self._is_rest_due = False
+        # After how many turns of asyncio we look whether there is nothing to do, if that is due; after how many frames
+        # there was last nothing to do; and how often a handler has said that it blocks, and not that it goes on.
+        self._turns_left = 0
         self._idle_after = -1
+        self._blocked = 0
         self._refs: WeakValueDictionary[tuple[str, int, str], RemoteRef] = WeakValueDictionary()
         # Whether the system has a `ManualClock`.
         self.is_manual = False
@@ -220,29 +222,32 @@ class WorkerHost(Host):
     # -- for a clock that is turned by hand: time passes when nobody has anything to do
 
     def _rest_soon(self) -> None:
-        """Look whether there is nothing to do, when asyncio has done what it has ready."""
-        if not self._is_rest_due:
-            self._is_rest_due = True
-            self._turn(_TURNS)
+        """Look whether there is nothing to do, when asyncio has done what it has ready from now on."""
+        if not self._turns_left:
+            self.loop.visits.stepper.aio.call_soon(self._turn)  # type: ignore[union-attr]  # it is attached
+        self._turns_left = _TURNS
 
-    def _turn(self, left: int) -> None:
-        if left:
-            self.loop.visits.stepper.aio.call_soon(self._turn, left - 1)  # type: ignore[union-attr]  # it is attached
-            return
-        self._is_rest_due = False
-        if self.loop.runq.asleep and not self.loop.has_work():
-            self.report_idle()
-
-    def report_idle(self) -> None:
-        """Tell the main process that there is nothing to do after so many frames, unless it knows."""
-        if self._idle_after != self.channel.frames:
+    def _turn(self) -> None:
+        self._turns_left -= 1
+        if self._turns_left:
+            self.loop.visits.stepper.aio.call_soon(self._turn)  # type: ignore[union-attr]  # it is attached
+        elif self.loop.runq.asleep and not self.loop.has_work() and self._idle_after != self.channel.frames:
             self._idle_after = self.channel.frames
             self.channel.post("idle", self.channel.frames)
 
-    def report_busy(self) -> None:
-        """Tell the main process that there is something to do after all, though it sent nothing."""
-        self._idle_after = -1
-        self.channel.post("idle", -1)
+    def block(self) -> None:
+        """A handler is about to block this thread, on something that only others can bring about."""
+        self._blocked += 1
+        if self._blocked == 1:
+            self.channel.post("blocks", 1)
+            self.channel.flush()
+
+    def unblock(self) -> None:
+        """It goes on."""
+        self._blocked -= 1
+        if self._blocked == 0:
+            self.channel.post("blocks", 0)
+            self.channel.flush()
 
     # -- called by the loop
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -216,12 +217,11 @@ def _in_main(name: str) -> Callable[..., object]:
 
 @contextmanager
 def _blocking(host: WorkerHost) -> Iterator[None]:
-    host.report_idle()
-    host.channel.flush()
+    host.block()
     try:
         yield
     finally:
-        host.report_busy()
+        host.unblock()
 
 
 class RemoteContext(Context):
@@ -244,7 +244,8 @@ class RemoteContext(Context):
     def blocking(self) -> AbstractContextManager[None]:
         """Say that this handler only waits inside the block."""
         host: WorkerHost = self.cell.loop.host
-        return _blocking(host) if host.is_manual else nullcontext()
+        # What blocks a thread that the handler has started holds up nobody.
+        return _blocking(host) if host.is_manual and get_ident() == self.cell.runq.thread else nullcontext()
 
     def now(self) -> float:
         """The time, by the system's clock."""

@@ -1,0 +1,264 @@
+"""What else counts as being at work, and as waiting, for a manual clock: pipes, waits for a life, other systems.
+
+Each of these was counted wrongly once: time passed over somebody at work, or stood still for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from greenroom import Actor, ActorRef, ActorSystem, Context, MailboxConfig, ManualClock, Parallel, Process, SystemConfig
+from greenroom.errors import SendTimeout
+from greenroom.system import shutdown
+from greenroom.testing import TestProbe
+from tests.conformance.askers import until
+from tests.system.dispatchers.processes.sleepers import Cleaner, Sleeper
+
+DEADLINE = 120.0
+ONE = {"process": Process(workers=1), "one": Parallel(threads=1)}
+
+
+def run(program: Callable[[ActorSystem, ManualClock], Any], **options: Any) -> None:
+    clock = ManualClock()
+
+    async def main() -> None:
+        config = SystemConfig(clock=clock, dispatchers=ONE, **options)
+        async with asyncio.timeout(DEADLINE), ActorSystem("test", config=config) as system:
+            await program(system, clock)
+
+    asyncio.run(main())
+
+
+async def answer_late(ctx: Context, turns: int) -> int:
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    return turns
+
+
+def test_time_stands_still_until_a_worker_has_taken_all_the_answers_of_a_gather() -> None:  # M19
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        ref = system.spawn(Sleeper, dispatcher="process")
+        others = [system.spawn(answer_late) for _ in range(3)]
+        await ref.started()
+        for moment in range(40):
+            ref.tell(("gather", others))
+            await clock.advance(1.0, patience=DEADLINE)
+            assert clock.now() == moment + 1.0
+        assert await ref.ask("moments", timeout=None) == [float(moment) for moment in range(40)]
+
+    run(program)
+
+
+def test_time_stands_still_while_a_pipe_in_a_worker_process_is_at_work() -> None:  # M19
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        ref = system.spawn(Sleeper, dispatcher="process")
+        await ref.started()
+        ref.tell(("pipe", system.spawn(answer_late)))
+        await clock.advance(10.0, patience=DEADLINE)
+        assert await ref.ask("moments", timeout=None) == [0.0]
+
+    run(program)
+
+
+def test_time_stands_still_while_a_pipe_on_a_thread_of_its_own_is_at_work() -> None:  # M19
+    entered, go_on = threading.Event(), threading.Event()
+    handled: list[float] = []
+
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        other = system.spawn(answer_late)
+
+        async def work() -> str:
+            await other.ask(3, timeout=None)
+            entered.set()
+            assert go_on.wait(DEADLINE)
+            return "piped"
+
+        class Piping(Actor[Any, Any]):
+            async def receive(self, message: Any) -> None:
+                if message == "piped":
+                    handled.append(self.ctx.now())
+                else:
+                    self.ctx.pipe_to_self(work())
+
+        system.spawn(Piping, dispatcher="pinned").tell("go")
+        moving = asyncio.create_task(clock.advance(10.0, patience=DEADLINE))
+        assert await asyncio.to_thread(entered.wait, DEADLINE)
+        assert clock.now() == 0.0
+        go_on.set()
+        await moving
+        assert handled == [0.0]
+
+    run(program)
+
+
+def test_time_passes_over_a_pipe_that_waits() -> None:  # M19
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        async def pipes(ctx: Context, message: Any) -> None:
+            ctx.pipe_to_self(asyncio.Event().wait())
+
+        system.spawn(pipes, dispatcher="pinned").tell("go")
+        for _ in range(3):
+            await clock.advance(10.0, patience=DEADLINE)
+
+    run(program)
+
+
+@pytest.mark.parametrize("what", ["terminated", "send"])
+def test_a_handler_on_its_own_thread_goes_on_at_the_time_at_which_its_wait_is_over(what: str) -> None:  # M19
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        times: list[float] = []
+        gate: list[asyncio.Future[None]] = []
+
+        async def ends_in_time(ctx: Context, message: Any) -> None:
+            if message == "begin":
+                ctx.send_after(1.0, ctx.self, "end")
+            elif message == "end":
+                ctx.stop()
+
+        async def waits(ctx: Context, other: ActorRef[Any, Any]) -> None:
+            if what == "terminated":
+                await other.terminated()
+            else:
+                with pytest.raises(SendTimeout):
+                    await full.send("x", timeout=1.0)
+            times.append(ctx.now())
+
+        async def hold(ctx: Context, message: Any) -> None:
+            gate.append(asyncio.get_running_loop().create_future())
+            await gate[-1]
+
+        full: ActorRef[Any, Any] = system.spawn(hold, mailbox=MailboxConfig(capacity=1))
+        full.tell("in hand")
+        await until(lambda: gate)
+        full.tell("queued")
+        waiting = system.spawn(waits, dispatcher="pinned")
+        for moment in range(20):
+            other = system.spawn(ends_in_time)
+            other.tell("begin")
+            waiting.tell(other)
+            await clock.advance(10.0, patience=DEADLINE)
+            assert times[-1] == 10.0 * moment + 1.0
+
+    run(program, stop_timeout=0.0)
+
+
+def test_a_worker_that_blocks_for_ever_and_says_so_is_ended_in_time() -> None:  # M19, case 57
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        ref = system.spawn(Sleeper, dispatcher="process")
+        other = system.spawn(Sleeper, dispatcher="process")
+        await ref.started()
+        await other.started()
+        ref.tell("block, and say so twice")
+        await clock.advance(1.0, patience=DEADLINE)
+        other.tell("note")  # a frame that the worker cannot take
+        await clock.advance(1.0, patience=DEADLINE)
+        ref.stop()
+        await clock.advance(20.0, patience=DEADLINE)
+        assert not ref.is_alive
+
+    run(program, stop_timeout=3.0)
+
+
+def test_a_thread_that_asks_another_system_on_the_same_clock_only_waits() -> None:  # M19
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        answers: list[Any] = []
+
+        async def slow(ctx: Context, message: Any) -> None:
+            if message == "late":
+                owed.pop().send("at last")
+            else:
+                owed.append(ctx.defer_reply())
+                ctx.send_after(5.0, ctx.self, "late")
+
+        owed: list[Any] = []
+        async with ActorSystem("other", config=SystemConfig(clock=clock)) as other:
+            target = other.spawn(slow)
+
+            def ask(ctx: Context, message: Any) -> None:
+                answers.append((target.ask_sync("?", timeout=None), ctx.now()))
+
+            system.spawn(ask, dispatcher="parallel").tell("go")
+            await clock.advance(10.0, patience=DEADLINE)
+        assert answers == [("at last", 5.0)]
+
+    run(program)
+
+
+@pytest.mark.parametrize("dispatcher", ["parallel", "pinned"])
+def test_an_actor_elsewhere_that_waits_for_a_probe_counts_as_settled(dispatcher: str) -> None:  # B2
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        probe = TestProbe(system)
+
+        def ask(ctx: Context, message: Any) -> Any:
+            return probe.ref.ask_sync("?", timeout=None)
+
+        async def ask_async(ctx: Context, message: Any) -> Any:
+            return await probe.ref.ask("?", timeout=None)
+
+        asked = system.spawn(ask if dispatcher == "parallel" else ask_async, dispatcher=dispatcher).ask("go")
+        await probe.expect("?")
+        await probe.expect_no()
+        probe.reply("!")
+        assert await asked == "!"
+
+    run(program)
+
+
+def test_a_cancelled_handler_in_a_worker_process_has_a_last_chance_at_shutdown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # M11
+    monkeypatch.setattr(shutdown, "_LAST_CHANCE", DEADLINE)
+
+    async def main() -> None:
+        async with ActorSystem("test", config=SystemConfig(dispatchers=ONE)) as system:
+            ref = system.spawn(Cleaner, tmp_path / "cleaned up", dispatcher="process")
+            await ref.ask("ready?", timeout=None)
+            ref.tell("wait for ever")
+            await until(lambda: (tmp_path / "cleaned up.begun").exists())
+            await system.shutdown(timeout=0.0)
+
+    asyncio.run(main())
+    assert (tmp_path / "cleaned up").exists()
+
+
+def test_an_abandoned_handler_that_blocks_gives_its_share_of_the_pool_back() -> None:  # M9, case 57
+    never = threading.Event()
+
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        entered = threading.Event()
+
+        def block(ctx: Context, message: Any) -> None:
+            with ctx.blocking():
+                entered.set()
+                never.wait(DEADLINE)
+
+        def hold(ctx: Context, message: Any) -> None:
+            entered.set()
+            never.wait(DEADLINE)
+
+        abandoned = 3
+        for _ in range(abandoned):
+            entered.clear()
+            ref = system.spawn(block, dispatcher="one")
+            ref.tell("go")
+            assert await asyncio.to_thread(entered.wait, DEADLINE)
+            ref.kill()
+            await clock.advance(5.0, patience=DEADLINE)
+            assert not ref.is_alive
+        entered.clear()
+        held = [system.spawn(hold, dispatcher="one") for _ in range(3)]
+        for ref in held:
+            ref.tell("go")
+        await until(lambda: all(system.ledger(ref).in_hand for ref in held))
+        assert await asyncio.to_thread(entered.wait, DEADLINE)
+        serving = [thread for thread in threading.enumerate() if thread.name.startswith("test one")]
+        assert len(serving) == abandoned + 1
+        never.set()
+
+    run(program)
