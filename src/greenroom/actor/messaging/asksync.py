@@ -21,6 +21,10 @@ _PATIENCE = 30.0
 """Seconds beyond its timeout that a thread waits for a system whose clock is turned by hand."""
 
 
+def _look_again() -> None:
+    """Nothing to do but a tick, after which whoever waits for the loop to be idle looks again."""
+
+
 def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Any:
     """Send `message` and wait for the reply, on a thread that runs no loop."""
     seconds = seconds_of(timeout)
@@ -41,8 +45,11 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
     send_from_outside(loop, cell, question, message, lane)
     question._is_waited_for_by(handoff)
     if own is not None:
-        own.question = question  # of another system too: its thread only waits
         own.waits(True)
+        # An actor of another system is asked. If both go by one clock, that may advance while this thread waits.
+        if handoff is None and loop.clock is own.cell.loop.clock:
+            own.question = question
+            own.cell.loop.inbound.bring(None, _look_again)
     patience = None if timeout is None else seconds + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
     try:
         return future.result(patience)
