@@ -67,10 +67,10 @@ test-all: ## Run every test on every backend, in both builds
 test-rest: ## Run what `make test` leaves of `make test-all`
 	@$(MAKE) -j2 prepared
 	@$(MAKE) test-both MATRIX=rest
-# One process for each build: two for each would collect twice as often.
+# Two processes for each build: one alone waits a quarter of its time, for threads and processes that the tests start.
 test-both:
 	@echo "== tests, both builds side by side"
-	@$(MAKE) -j2 WORKERS=0 SIDE_BY_SIDE=1 test-compiled test-pure
+	@$(MAKE) -j2 SIDE_BY_SIDE=1 test-compiled test-pure
 test-compiled: ## Run the tests against the compiled build (ARGS="-k name" for some of them, MATRIX=all on every backend)
 test-pure: ## Run the tests against the plain-Python build
 test-compiled test-pure: test-%: .venvs/%/.installed
