@@ -8,6 +8,7 @@ import multiprocessing
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -246,7 +247,10 @@ def test_a_process_that_runs_on_is_a_leak() -> None:
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> None:
-        started.append(subprocess.Popen(["sleep", "20"]))
+        process = subprocess.Popen(["sleep", "20"])
+        started.append(process)
+        while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            time.sleep(0.001)  # it has a name a moment before it has arguments
 
     try:
         told = r"process sleep, number \d+: sleep 20\n    end the process, and wait for it"
