@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import Phase, find, given, settings
+from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, rule, run_state_machine_as_test
 
@@ -72,10 +73,23 @@ class Opening(ActorMachine):
 
 
 def test_steps_that_do_not_matter_are_left_out_of_the_falsifying_example() -> None:
-    steps = [line for line in falsified(Opening).splitlines() if "state." in line]
-    # Not always all of them: what Hypothesis tries depends on the constants in whichever modules are imported.
-    assert (steps[0], steps[-1]) == ("opened_0 = state.open(number=0)", "state.teardown()")
-    assert 3 <= len(steps) <= 10 < 20, steps
+    shown = []
+    for seed in range(3):
+        lines = falsified(with_seed(seed)(type("Opening", (Opening,), {}))).splitlines()
+        shown.append([line for line in lines if "state." in line])
+    least = ["opened_0 = state.open(number=0)", "opened_1 = state.open(number=0)", "state.teardown()"]
+    # Hypothesis has local minima of its own: of a hundred such machines, two or three keep one step too many.
+    assert shown.count(least) >= 2, shown
+    assert max(map(len, shown)) <= len(least) + 1, shown
+
+
+def test_only_machines_with_faults_have_the_rule_that_injects_them() -> None:
+    assert {each.function.__name__ for each in Opening.setup_state().rules} == {"deviate", "open", "speak"}
+
+    class Faulty(Opening):
+        faults = (faults.crash("1-*"),)
+
+    assert {each.function.__name__ for each in Faulty.setup_state().rules} == {"deviate", "inject", "open", "speak"}
 
 
 def test_what_a_machine_finds_wrong_after_the_shutdown_is_shown_with_what_happened() -> None:
@@ -84,7 +98,7 @@ def test_what_a_machine_finds_wrong_after_the_shutdown_is_shown_with_what_happen
 
 def falsified(machine: type[ActorMachine]) -> str:
     """What Hypothesis says of the simplest failure of `machine`."""
-    short = settings(QUIET, phases=[Phase.generate, Phase.shrink], derandomize=True, stateful_step_count=20)
+    short = settings(QUIET, phases=[Phase.generate, Phase.shrink], stateful_step_count=20)
     with pytest.raises(AssertionError) as raised:
         run_state_machine_as_test(machine, settings=short)
     return "\n".join(raised.value.__notes__)

@@ -68,8 +68,8 @@ class ActorMachine(RuleBasedStateMachine):
 
     Nothing happens between two rules: actors run only inside `run`, `settle` and `advance`, and messages that a rule
     sent wait until then. So rules that only send leave the order to the schedule. Two rules are built in: `deviate`
-    changes the order, and `inject` injects some of `faults`. Both are steps of the falsifying example, and shrink away
-    if it fails without them. The trace is shown below it.
+    changes the order, and `inject`, if the class has `faults`, injects some of them. Both are steps of the falsifying
+    example, and shrink away if it fails without them. The trace is shown below it.
 
     `config` is the system's config. After `settle`, and after the shutdown at the end, every message must be accounted
     for. A subclass with its own `teardown` must call this one too.
@@ -143,8 +143,13 @@ class ActorMachine(RuleBasedStateMachine):
         for step, choice in schedule.items():
             self._script[now + step] = choice
 
-    @precondition(lambda self: bool(self.faults) and not self._injected)
-    @rule(faults=st.runner().flatmap(_declared))
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # Not a rule whose precondition never holds: beside one of those, Hypothesis leaves steps that do not matter.
+        if cls.faults and cls.inject is ActorMachine.inject:
+            once = precondition(lambda self: not self._injected)
+            cls.inject = once(rule(faults=st.runner().flatmap(_declared))(cls.inject))  # type: ignore[method-assign]
+
     def inject(self, faults: Sequence[Fault]) -> None:
         """Inject these faults. Their messages and steps count from here."""
         if faults:
