@@ -24,8 +24,8 @@ from greenroom.errors import BadArgument, ClockHeldUp, InvalidDelay
 __all__ = ["Clock", "ManualClock", "MonotonicClock", "Timeline"]
 
 
-_TURNS = 5
-"""Turns of asyncio that a `ManualClock` waits before it moves on."""
+TURNS = 5
+"""Turns of asyncio after which a `ManualClock` assumes that nothing there is ready any more."""
 _NANOSECOND = 1e-9
 _PARTS = 64
 
@@ -154,7 +154,7 @@ class ManualClock:
 
     async def _idle(self) -> None:
         # What is on its way through asyncio (a cancelled handler, a task's result) comes first, for time stands still.
-        for _ in range(_TURNS):
+        for _ in range(TURNS):
             await asyncio.sleep(0)
         # One timeline's work may give another some more, so all have to be idle at once.
         while busy := [timeline for timeline in self._timelines if not timeline.is_idle()]:

@@ -47,6 +47,10 @@ class CurrentHandoff(Protocol):
         """It has something to do again: what it waited for has come."""
         ...
 
+    def tick_soon(self) -> None:
+        """Have its actor's loop tick, so that whoever waits for that to be idle looks again."""
+        ...
+
 
 current_handoffs: dict[int, CurrentHandoff] = {}
 """By the thread's number. Each entry is written and removed by that thread alone, and a dict bears that."""

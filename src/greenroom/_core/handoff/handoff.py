@@ -219,7 +219,11 @@ class Handoff(Wait):
         """Its code is about to block on something that only others can bring about. On its own thread."""
         self.waits(True)
         self._blocked += 1
-        self.cell.loop.inbound.bring(None, _look_again)
+        self.tick_soon()
+
+    def tick_soon(self) -> None:
+        """Have the actor's loop tick, so that whoever waits for it to be idle looks again. On any thread."""
+        self.cell.loop.inbound.bring(None, _nothing)
 
     def unblock(self) -> None:
         """Its code goes on. On its own thread."""
@@ -283,8 +287,8 @@ class Handoff(Wait):
         """Count what has been done."""
 
 
-def _look_again() -> None:
-    """Nothing to do but a tick, after which whoever waits for the loop to be idle looks again."""
+def _nothing() -> None:
+    """Only the tick matters."""
 
 
 class CallHandoff(Handoff):

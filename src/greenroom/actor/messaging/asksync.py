@@ -21,10 +21,6 @@ _PATIENCE = 30.0
 """Seconds beyond its timeout that a thread waits for a system whose clock is turned by hand."""
 
 
-def _look_again() -> None:
-    """Nothing to do but a tick, after which whoever waits for the loop to be idle looks again."""
-
-
 def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Any:
     """Send `message` and wait for the reply, on a thread that runs no loop."""
     seconds = seconds_of(timeout)
@@ -49,7 +45,7 @@ def wait_for_answer(cell: Cell, message: object, timeout: float | None, lane: La
         # An actor of another system is asked. If both go by one clock, that may advance while this thread waits.
         if handoff is None and loop.clock is own.cell.loop.clock:
             own.question = question
-            own.cell.loop.inbound.bring(None, _look_again)
+            own.tick_soon()
     patience = None if timeout is None else seconds + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
     try:
         return future.result(patience)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from greenroom._core.timing.turns import after_turns
+
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
 
 __all__ = ["OffloadedPipe"]
 
-_TURNS = 5
-"""Turns of asyncio after which we assume that nothing there is ready any more, as for a ManualClock."""
 _NEVER = -1
 
 
@@ -60,13 +60,6 @@ class OffloadedPipe:
 
         self._asked = ticks
         try:
-            self._aio.call_soon_threadsafe(_turn, _TURNS, settled)
+            self._aio.call_soon_threadsafe(after_turns, settled)
         except RuntimeError:  # that loop is closed
             tell()
-
-
-def _turn(left: int, then: Callable[[], object]) -> None:
-    if left:
-        asyncio.get_running_loop().call_soon(_turn, left - 1, then)
-    else:
-        then()

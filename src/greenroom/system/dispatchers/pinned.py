@@ -16,6 +16,7 @@ from contextlib import suppress
 from contextvars import Context
 
 from greenroom._core.handoff.handoff import Handoff
+from greenroom._core.timing.turns import after_turns
 from greenroom.actor.offload.executor import Executor
 from greenroom.errors import WorkerLost
 
@@ -25,9 +26,6 @@ _log = logging.getLogger("greenroom")
 
 _PROMPT = 0.05
 """Seconds in which a thread that only awaits something reacts."""
-
-_TURNS = 5
-"""Turns of asyncio after which we assume that nothing there is ready any more, as for a ManualClock."""
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -214,7 +212,7 @@ class AsyncioThread:
 
     def take_turns(self, then: Callable[[], object]) -> None:
         """Call `then` after some turns of asyncio, when nothing there is ready any more. From the loop's thread."""
-        self._call(lambda: _turn(_TURNS, then))
+        self._call(lambda: after_turns(then))
 
     def stop(self) -> None:
         """End the thread, and cancel what is under way. From the loop's thread."""
@@ -268,13 +266,6 @@ class AsyncioThread:
         finally:
             handoff.leave()
             handoff.complete()
-
-
-def _turn(left: int, then: Callable[[], object]) -> None:
-    if left:
-        asyncio.get_running_loop().call_soon(_turn, left - 1, then)
-    else:
-        then()
 
 
 def _abandon(task: asyncio.Task[None]) -> None:

@@ -21,6 +21,7 @@ from greenroom.actor.messaging.address import Address, direct
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import Settings, attach_record
 from greenroom.actor.records.states import State
+from greenroom.clock import TURNS
 from greenroom.lanes import LARGEST_CAPACITY, Lane, MailboxConfig
 from greenroom.system.dispatchers.processes.relay import error_of
 from greenroom.system.dispatchers.processes.worker.actor import CallOrder, HostedActor
@@ -41,8 +42,6 @@ __all__ = ["WorkerHost"]
 _LARGE = 1 << 16
 """A message of more bytes is sent at once, not at the end of the tick."""
 _SIZED = (str, bytes, Packed)
-_TURNS = 5
-"""Turns of asyncio in which what is ready comes to rest, as for a `ManualClock`."""
 _ROOMY = MailboxConfig(capacity=LARGEST_CAPACITY)
 
 
@@ -225,7 +224,7 @@ class WorkerHost(Host):
         """Look whether there is nothing to do, when asyncio has done what it has ready from now on."""
         if not self._turns_left:
             self.loop.visits.stepper.aio.call_soon(self._turn)  # type: ignore[union-attr]  # it is attached
-        self._turns_left = _TURNS
+        self._turns_left = TURNS
 
     def _turn(self) -> None:
         self._turns_left -= 1
