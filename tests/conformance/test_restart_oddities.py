@@ -175,7 +175,6 @@ def test_the_end_of_a_group_that_waits_costs_no_more_for_each_when_there_are_man
 
 
 @pytest.mark.fifo
-@pytest.mark.at_home  # on other threads, how many start again before the next fails is up to the machine
 @pytest.mark.parametrize("budget", [1, 3])
 def test_siblings_that_fail_one_tick_after_another_start_a_few_times_each(play: Play, budget: int) -> None:  # M7, M20
     many, starts = 60, 0
@@ -195,7 +194,9 @@ def test_siblings_that_fail_one_tick_after_another_start_a_few_times_each(play: 
         await soon(system, system.settle())
         for ref in refs:
             assert await soon(system, ref.ask("there", timeout=None)) == "there"
-        assert many <= starts <= 4 * many
+        assert many <= starts
+        if not play.is_elsewhere:  # on other threads, how many start before the next fails is up to them
+            assert starts <= 4 * many
 
     play(program, max_actors_per_tick=budget, max_tick_time=10.0)
 

@@ -45,7 +45,7 @@ def test_a_shutdown_ends_a_system_that_goes_on_spawning(play: Play, kind: Any) -
     assert system.report.started >= 200
 
 
-MANY = [2_000, pytest.param(100_000, marks=pytest.mark.slow)]
+MANY = [10_000, pytest.param(100_000, marks=pytest.mark.slow)]
 
 
 @pytest.mark.at_home("pinned")

@@ -91,7 +91,7 @@ def chain(depth: int) -> list[Any]:
     return tree
 
 
-WIDE: list[Any] = [[] for _ in range(150)]
+WIDE: list[Any] = [[] for _ in range(500)]
 BUSHY: list[Any] = [[[[], []], []], [], [[[[]]], [[], [], []]]]
 TREES = [[], [[]], BUSHY, WIDE, chain(60)]
 
@@ -101,6 +101,7 @@ TREES = [[], [[]], BUSHY, WIDE, chain(60)]
 @pytest.mark.parametrize("node", [Node, AsyncNode], ids=["sync", "async"])
 def test_a_parent_ends_after_every_descendant(play: Play, node: Any, how: str, tree: list[Any]) -> None:  # case 56, M5
     log: list[str] = []
+    tree = tree[:150] if play.backend == "pinned" else tree  # each has a thread of its own
 
     async def program(system: ActorSystem) -> None:
         probe = TestProbe(system)
