@@ -242,13 +242,23 @@ def run_tests(package: Path, arguments: list[str], timeout: float) -> Outcome:
     return Outcome(test, time.monotonic() - began, ended=True)
 
 
-def find(package: Path, clean: Path, matrix: str, options: argparse.Namespace) -> Outcome:
-    """Run the tests of a matrix. What fails without the fault too, or fails once and not again, has found nothing: the
-    run begins anew without it.
+def search(fault: Fault, package: Path, clean: Path, matrix: str, options: argparse.Namespace) -> Outcome:
+    """Run the tests of a matrix: first those of the fault's own floor, which find most, then all."""
+    if not options.tests:
+        near = ROOT / "tests" / fault.file.split("/", maxsplit=1)[0].lstrip("_")
+        outcome = find(package, clean, matrix, [str(near)], options)
+        if outcome.test is not None:
+            return outcome
+    return find(package, clean, matrix, options.tests, options)
+
+
+def find(package: Path, clean: Path, matrix: str, places: list[str], options: argparse.Namespace) -> Outcome:
+    """Run the tests in some places. What fails without the fault too, or fails once and not again, has found nothing:
+    the run begins anew without it.
     """
     left_out: list[str] = []
     while True:
-        arguments = [f"--matrix={matrix}", "-n", str(options.workers), *options.tests, *left_out]
+        arguments = [f"--matrix={matrix}", "-n", str(options.workers), *places, *left_out]
         outcome = run_tests(package, arguments, options.timeout)
         if outcome.test is None or "::" not in outcome.test:
             return outcome
@@ -287,15 +297,15 @@ def main() -> int:
         if options.names and fault.name not in options.names:
             continue
         package = plant(fault, SCRATCH / fault.name)
-        outcome = find(package, clean, "pairs", options)
+        outcome = search(fault, package, clean, "pairs", options)
         if outcome.test is None and options.compiled:
             clean_compiled = clean_compiled or compiled(clean, SCRATCH / "clean-compiled")
             built = compiled(package, SCRATCH / f"{fault.name}-compiled")
-            outcome = find(built, clean_compiled, "pairs", options)
+            outcome = search(fault, built, clean_compiled, "pairs", options)
         beyond = None
         if outcome.test is None:
             missed += 1
-            beyond = None if options.pairs_only else find(package, clean, "all", options)
+            beyond = None if options.pairs_only else search(fault, package, clean, "all", options)
         print(f"| {fault.name} | {fault.breaks} | {_said(outcome)} | {_said(beyond)} |", flush=True)
     return 1 if missed else 0
 
