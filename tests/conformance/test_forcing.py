@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -393,12 +392,17 @@ def test_a_blocking_handler_that_returns_in_time_is_waited_for() -> None:  # cas
 
 def test_an_async_handler_that_never_ends_does_not_hold_up_a_sync_program() -> None:  # case 57
     log: list[str] = []
+    begun = threading.Event()
     act: Callable[[], None]
+
+    class Heard(Deaf):
+        async def receive(self, message: Any) -> Any:
+            begun.set()
+            return await super().receive(message)
+
     with ActorSystem(config=SystemConfig(stop_timeout=0.05)) as system:
-        ref = system.spawn(Deaf, log, name="deaf")
-        ref.tell("hang")
-        while not system.ledger(ref).in_hand:
-            time.sleep(0.001)  # nothing else tells a plain thread when it has begun
+        system.spawn(Heard, log, name="deaf").tell("hang")
+        assert begun.wait(PATIENCE)
         act = system.close
         act()
         act()  # and again

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -321,6 +323,33 @@ def test_a_cancelled_wait_for_idleness_leaves_nothing_behind(run: Run) -> None:
         assert [wait.done() for wait in waits] == [False, True, False]
         stage.loop.retire(cell)
         await asyncio.gather(waits[0], waits[2])
+
+    run(main)
+
+
+def test_waits_for_suspended_handlers_that_are_given_up_leave_no_futures_behind(run: Run) -> None:
+    def futures() -> int:
+        gc.collect()
+        return sum(isinstance(one, asyncio.Future) for one in gc.get_objects())
+
+    async def main(stage: Stage) -> None:
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def actor(_: object, message: object) -> None:
+            await gate
+
+        stage.spawn(actor).tell("in hand")
+        await stage.poller.idle()
+        before = futures()
+        for _ in range(50):
+            wait = asyncio.create_task(stage.poller.rest())
+            await asyncio.sleep(0)
+            assert not wait.done()
+            wait.cancel()
+            with suppress(asyncio.CancelledError):
+                await wait
+        assert futures() < before + 10
+        gate.set_result(None)
 
     run(main)
 

@@ -18,7 +18,7 @@ from greenroom.errors import SendTimeout
 from greenroom.system import shutdown
 from greenroom.testing import TestProbe
 from tests.conformance.askers import until
-from tests.system.dispatchers.processes.sleepers import Cleaner, Sleeper
+from tests.system.dispatchers.processes.sleepers import Blocks, Cleaner, Sleeper
 
 DEADLINE = 120.0
 ONE = {"process": Process(workers=1), "one": Parallel(threads=1)}
@@ -64,6 +64,33 @@ def test_time_stands_still_while_a_pipe_in_a_worker_process_is_at_work() -> None
         assert await ref.ask("moments", timeout=None) == [0.0]
 
     run(program)
+
+
+def test_time_stands_still_while_a_task_of_a_handler_in_a_worker_process_is_at_work() -> None:  # M19
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        async def silent(ctx: Context, message: Any) -> None:
+            ctx.defer_reply()
+
+        ref = system.spawn(Sleeper, dispatcher="process")
+        await ref.started()
+        ref.tell(("task beside an ask", system.spawn(silent), system.spawn(answer_late)))
+        await clock.advance(10.0, patience=DEADLINE)
+        assert await ref.ask("moments", timeout=None) == [0.0, 5.0]
+
+    run(program)
+
+
+def test_time_passes_after_a_message_that_could_not_be_sent_to_a_worker_process() -> None:  # M19
+    async def program(system: ActorSystem, clock: ManualClock) -> None:
+        ref, waiting = (system.spawn(Sleeper, dispatcher="process") for _ in range(2))
+        await ref.started()
+        waiting.tell("wait for ever")
+        ref.tell(Blocks(5_000))
+        for _ in range(2):
+            await clock.advance(1.0, patience=DEADLINE)
+        assert await ref.ask("moments", timeout=None) == []
+
+    run(program, stop_timeout=0.0)
 
 
 def test_time_stands_still_while_a_pipe_on_a_thread_of_its_own_is_at_work() -> None:  # M19

@@ -192,9 +192,10 @@ class Context(ActorRecord, Spawns):
     def blocking(self) -> AbstractContextManager[None]:
         """`with self.ctx.blocking(): event.wait()`: a handler on another thread only waits inside the block.
 
-        The pool may then start another thread, and a `ManualClock` may advance; for code that runs, or blocks without
-        saying so, the clock waits. What ends the wait does not tell the clock: a test that does so awaits
-        `system.settle()` before it advances the clock again. On the system's own thread this has no effect.
+        Use it around code that blocks the thread, not around an `await`. The pool may start another thread meanwhile,
+        and a `ManualClock` may advance; for code that runs, or blocks without saying so, the clock waits. What ends the
+        wait does not tell the clock: a test that does so awaits `system.settle()` before it advances the clock again.
+        On the system's own thread this has no effect.
         """
         return nullcontext()
 

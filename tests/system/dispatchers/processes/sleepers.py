@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from pickle import PickleBuffer
 from typing import Any
 
 from greenroom import Actor
+from greenroom.errors import AskTimeout
 
-__all__ = ["Cleaner", "Sleeper"]
+__all__ = ["Blocks", "Cleaner", "Sleeper"]
 
 
 class Sleeper(Actor[Any, Any]):
@@ -32,11 +35,20 @@ class Sleeper(Actor[Any, Any]):
                     threading.Event().wait(600.0)
             case ("gather", others):
                 await asyncio.gather(*(other.ask(turns, timeout=None) for turns, other in enumerate(others)))
+            case ("task beside an ask", silent, other):
+                task = asyncio.ensure_future(self.note_after_an_answer(other))
+                with suppress(AskTimeout):
+                    await silent.ask("?", timeout=5.0)
+                await task
             case ("pipe", other):
                 self.ctx.pipe_to_self(self.work_after_an_answer(other))
                 return None
         self.moments.append(self.ctx.now())
         return None
+
+    async def note_after_an_answer(self, other: Any) -> None:
+        await self.work_after_an_answer(other)
+        self.moments.append(self.ctx.now())
 
     async def work_after_an_answer(self, other: Any) -> str:
         await other.ask(3, timeout=None)
@@ -59,3 +71,13 @@ class Cleaner(Actor[Any, Any]):
                 await asyncio.sleep(0.05)
                 self.file.touch()
         return message
+
+
+class Blocks:
+    """So many buffers of its own, which travel beside the message."""
+
+    def __init__(self, many: int) -> None:
+        self.many = many
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return list, ([PickleBuffer(bytearray(8)) for _ in range(self.many)],)
