@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable, Coroutine, Generator
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -192,19 +193,25 @@ def _deal(items: list[pytest.Function], path: str, wanted: str) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what `--matrix` asks for."""
     wanted = str(config.getoption("--matrix"))
-
-    def is_selected(item: pytest.Item) -> bool:
-        # What pytest did not make of a function: a class of unittest's, a code block. In these, one is like the other.
-        by_default = matrix.is_selected(matrix.build_of(_path_of(item), item.name, 0), BUILD, wanted)
-        return item.stash.get(SELECTED, by_default)
-
-    kept = [item for item in items if is_selected(item)]
-    config.hook.pytest_deselected(items=[item for item in items if not is_selected(item)])
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        selected = item.stash.get(SELECTED, None)
+        if selected is None:
+            # It is no function: a class of unittest's, or a code block. In these, one is like the other.
+            selected = matrix.is_selected(matrix.build_of(_path_of(item), item.name, 0), BUILD, wanted)
+        (kept if selected else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
     items[:] = kept
 
 
 def _path_of(item: pytest.Item) -> str:
-    return item.path.relative_to(ROOT).as_posix()
+    return _from_root(item.path)
+
+
+@cache
+def _from_root(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
 def _backend_of(item: pytest.Item) -> str | None:

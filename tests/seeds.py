@@ -53,7 +53,7 @@ def deal_out(items: list[Any], of_a_case: int | None) -> None:
 
 def seeds_of(path: str, test: str, of_a_case: int) -> int:
     """How many seeds a test function has."""
-    cases = [name for name in _names_in(path).get(test, ()) if name.startswith("case")]
+    cases = [name for name in tests_in(ROOT / path).get(test, ()) if name.startswith("case")]
     shared_by = [many for case in cases if (many := len(explored_tests(case)))]
     if not shared_by:
         return FEW
@@ -90,11 +90,6 @@ def _is_explored(test: ast.FunctionDef) -> bool:
     marks = {ast.unparse(mark) for mark in test.decorator_list}
     kept_out = {"pytest.mark.real", "pytest.mark.fifo", "pytest.mark.slow"}
     return any(one.arg == "play" for one in test.args.args) and not marks & kept_out
-
-
-@cache
-def _names_in(path: str) -> dict[str, set[str]]:
-    return dict(tests_in(ROOT / path))
 
 
 @cache

@@ -12,7 +12,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -174,18 +174,21 @@ def names_in(text: str) -> set[str]:
     return found
 
 
-def tests_in(path: Path) -> Iterator[tuple[str, set[str]]]:
+@cache
+def tests_in(path: Path) -> dict[str, set[str]]:
     """The tests of a file, each with the rows and cases it checks."""
     source = path.read_text(encoding="utf-8")
     lines = source.splitlines()
     module = ast.parse(source)
     by_default = names_in(ast.get_docstring(module) or "")
     classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    found = {}
     for node in chain(module.body, *(one.body for one in classes)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             signature = " ".join(lines[node.lineno - 1 : max(node.body[0].lineno - 1, node.lineno)])
             comment = signature.partition("#")[2]
-            yield node.name, names_in(comment) | by_default
+            found[node.name] = names_in(comment) | by_default
+    return found
 
 
 def find_tests() -> dict[str, dict[str, list[str]]]:
@@ -193,7 +196,7 @@ def find_tests() -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         where = path.relative_to(ROOT).as_posix()
-        for test, names in tests_in(path):
+        for test, names in tests_in(path).items():
             for name in names:
                 found[name][where].append(test)
     return found
