@@ -2,6 +2,7 @@ import cython
 from cpython.ref cimport PyObject
 from greenroom._core.capi cimport greenroom_put, greenroom_take
 
+cdef bint COMPILED
 cdef Py_ssize_t SMALLEST
 cdef Py_ssize_t KEPT
 

@@ -10,6 +10,8 @@ every message; the rules they keep are the invariants below.
 
 from __future__ import annotations
 
+from greenroom._core.build import COMPILED
+
 __all__ = ["Ring"]
 
 SMALLEST = 4
@@ -40,9 +42,13 @@ class Ring:
         while self.count * 2 > self.mask:
             self.grow()
         tail = (self.head + self.count * 2) & self.mask
-        buf = self.buf
-        buf[tail] = message  # type: ignore[index]
-        buf[tail + 1] = sender  # type: ignore[index]
+        if COMPILED:
+            put_slot(self, tail, message)
+            put_slot(self, tail + 1, sender)
+        else:
+            buf = self.buf
+            buf[tail] = message  # type: ignore[index]
+            buf[tail + 1] = sender  # type: ignore[index]
         self.count += 1
 
     def push_front(self, message: object, sender: object) -> None:
@@ -63,11 +69,14 @@ class Ring:
     def pop(self) -> object:
         """Take the oldest message; there must be one. Ask for its sender first."""
         head = self.head
-        buf = self.buf
-        message = buf[head]  # type: ignore[index]
-        sender = buf[head + 1]  # type: ignore[index]
-        buf[head] = None  # type: ignore[index]
-        buf[head + 1] = None  # type: ignore[index]
+        if COMPILED:
+            message = take_slot(self, head)
+            sender = take_slot(self, head + 1)
+        else:
+            buf = self.buf
+            message = buf[head]  # type: ignore[index]
+            sender = buf[head + 1]  # type: ignore[index]
+            buf[head] = buf[head + 1] = None  # type: ignore[index]
         self.head = (head + 2) & self.mask
         self.count -= 1
         # Only now, with the ring in order again, may the sender's last reference go: its finalizer may send.
