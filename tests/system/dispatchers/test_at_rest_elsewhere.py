@@ -188,6 +188,7 @@ def test_a_worker_that_blocks_for_ever_and_says_so_is_ended_in_time() -> None:  
         ref.stop()
         await clock.advance(20.0, patience=DEADLINE)
         assert not ref.is_alive
+        await system.shutdown(timeout=0.0)  # the other is in the same worker, and out of reach
 
     run(program, stop_timeout=3.0)
 

@@ -10,6 +10,7 @@ import pytest
 from greenroom import ActorSystem, Context
 from greenroom.errors import BadArgument
 from greenroom.testing import TestProbe
+from greenroom.testing.probing import probe as probing
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -271,10 +272,21 @@ def test_a_probe_cannot_tell_of_silence_in_a_system_that_never_settles(play: Pla
         async with probe.within(0.05):
             with pytest.raises(AssertionError, match=r"/probe cannot tell that no message comes: .*/busy"):
                 await probe.expect_no()
+
+    play(program)
+
+
+def test_an_unwanted_message_is_told_of_at_once_though_the_system_never_settles(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "_SETTLE_TIMEOUT", 1e6)
+
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system, name="probe")
+        system.spawn(lambda ctx, message: ctx.self.tell(message), name="busy").tell("on")
         system.spawn(lambda ctx, message: probe.ref.tell(message)).tell("noise")
-        async with probe.within(120.0):
-            with pytest.raises(AssertionError, match="expected no message and got 'noise'"):
-                await probe.expect_no()
+        with pytest.raises(AssertionError, match="expected no message and got 'noise'"):
+            await probe.expect_no()
 
     play(program)
 

@@ -17,7 +17,7 @@ from greenroom.system.shutdown import Phase
 from greenroom.testing.probing.inbox import ProbeActor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import FrameType
 
     from greenroom._core.mailbox.cell import Cell
@@ -29,10 +29,10 @@ _POLL_INTERVAL = 0.005
 """Seconds between two checks of a system that does not settle."""
 
 
-async def settle(system: ActorSystem, timeout: float) -> None:
+async def settle(system: ActorSystem, timeout: float, check: Callable[[], object] = lambda: None) -> None:
     """Return when nothing is queued or handled except what waits for the test. Raise `SettleTimeout` after `timeout`.
 
-    The system may run on another thread.
+    `check` is called again and again meanwhile, and may raise. The system may run on another thread.
     """
     here = asyncio.get_running_loop()
     until = here.time() + timeout
@@ -46,10 +46,12 @@ async def settle(system: ActorSystem, timeout: float) -> None:
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(system.settle(interval), home))
             return
         except SettleTimeout as exc:
-            if system.call("settle()", lambda: _waits_for_test(system)):
-                return
-            if here.time() >= until:
-                raise SettleTimeout(system.name, timeout, exc.busy) from None
+            busy = exc.busy
+        if system.call("settle()", lambda: _waits_for_test(system)):
+            return
+        check()
+        if here.time() >= until:
+            raise SettleTimeout(system.name, timeout, busy)
 
 
 def _waits_for_test(system: ActorSystem) -> bool:
