@@ -93,6 +93,10 @@ class Play:
         """Whether the actors' code runs on other threads than the system's."""
         return self.backend in DISPATCHERS
 
+    def many(self, number: int) -> int:
+        """As many as that; in a simulation, which is about orders and not about numbers, a tenth."""
+        return number // 10 if self.backend == SIMULATION else number
+
     def loop_factory(self) -> asyncio.AbstractEventLoop:
         if self.backend == "uvloop":
             import uvloop

@@ -256,7 +256,7 @@ FRESH.set_forkserver_preload(["asyncio", "concurrent.futures", "dataclasses", "i
 def test_every_module_imports_alone(module, capfd):
     alone = FRESH.Process(target=import_module, args=(module,))
     alone.start()
-    alone.join(60)
+    alone.join(120)
     assert alone.exitcode == 0, capfd.readouterr().err
 
 

@@ -211,7 +211,7 @@ def runs(ref: Ref) -> bool:
     return ref.state is State.RUNNING
 
 
-async def soon(system: ActorSystem, awaited: Awaitable[Any], within: float = 3.0) -> Any:
+async def soon(system: ActorSystem, awaited: Awaitable[Any], within: float = 120.0) -> Any:
     """What `awaited` returns; if it does not in time, the system is forced to end, so that the test ends at once."""
     try:
         async with asyncio.timeout(within):

@@ -129,7 +129,7 @@ def raises(error: BaseException) -> Callable[[Any], Any]:
     return act
 
 
-async def ended(system: ActorSystem, ref: ActorRef[Any, Any], within: float = 3.0) -> ExitReason:
+async def ended(system: ActorSystem, ref: ActorRef[Any, Any], within: float = 120.0) -> ExitReason:
     """How `ref` ended; if it does not, the system is forced to, so that the test ends at once."""
     try:
         async with asyncio.timeout(within):

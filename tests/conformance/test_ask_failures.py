@@ -336,7 +336,7 @@ def test_ten_thousand_asks_of_one_slow_actor_all_end(play: Play) -> None:  # cas
 
     async def program(system: ActorSystem) -> None:
         slow = system.spawn(Slow, system.spawn(Keeper, []), mailbox=MailboxConfig(capacity=500))
-        asked = [slow.ask(number, timeout=5.0) for number in range(10_000)]
+        asked = [slow.ask(number, timeout=5.0) for number in range(play.many(10_000))]
         ending = asyncio.gather(*map(outcome, asked))
         await clock.advance(100.0)
         ends = await ending

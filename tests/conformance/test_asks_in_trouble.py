@@ -166,7 +166,7 @@ def test_answers_that_race_with_the_asker_s_patience_are_given_or_late() -> None
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(60.0)
+                thread.join(120.0)
             assert ref.ask_sync(0.0, timeout=PATIENCE) == "done"
     finally:
         sys.setswitchinterval(interval)

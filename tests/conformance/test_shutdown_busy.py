@@ -52,6 +52,7 @@ MANY = [10_000, pytest.param(100_000, marks=pytest.mark.slow)]
 @pytest.mark.parametrize("actors", MANY)
 def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Play, actors: int) -> None:  # M11, B4
     room = 3
+    actors = play.many(actors)
 
     class Slow(Actor[int, int]):
         async def receive(self, message: int) -> int:
@@ -85,6 +86,7 @@ def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Pl
 @pytest.mark.parametrize("actors", MANY)
 def test_very_many_actors_that_will_not_stop_are_forced_at_the_deadline(play: Play, actors: int) -> None:  # case 57
     room = 2
+    actors = play.many(actors)
 
     async def never(ctx: Context, message: object) -> None:
         await asyncio.get_running_loop().create_future()

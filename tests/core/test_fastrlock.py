@@ -54,5 +54,5 @@ def test_eight_threads_never_stand_inside_together() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert (visits, set(crowds)) == ([4000], {1})

@@ -317,7 +317,7 @@ def test_each_child_has_a_wait_of_its_own(play: Play) -> None:  # case 44, 42
 @pytest.mark.at_home("pinned")
 def test_thousands_of_children_come_and_go(play: Play) -> None:  # J10
     stage = Stage()
-    many = 4000
+    many = play.many(4000)
 
     async def program(system: ActorSystem) -> None:
         supervisor = await direct(system, stage, intensity=None, restart=TRANSIENT)
