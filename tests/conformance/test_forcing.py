@@ -303,13 +303,19 @@ def test_a_handler_that_is_always_busy_is_forced_too(play: Play) -> None:  # cas
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)
 
+    clock = ManualClock()
+
     async def program(system: ActorSystem) -> None:
         system.spawn(spin, name="spinning").tell("go")
         quiet = system.spawn(Plain, name="quiet")
         assert await quiet.ask("hello") == "hello"
-        await system.shutdown(timeout=0.05)
+        stopping = asyncio.ensure_future(system.shutdown(timeout=PATIENCE))
+        await quiet.terminated()
+        while not stopping.done():
+            clock.step(clock.now() + PATIENCE)  # from deadline to deadline; advance() would wait until nobody is busy
+            await asyncio.sleep(0)
 
-    system = play(program)
+    system = play(program, clock=clock)
     assert system.report is not None
     assert system.report.forced == ("/spinning",)
 

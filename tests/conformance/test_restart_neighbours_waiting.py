@@ -65,6 +65,7 @@ def test_settle_waits_for_what_is_queued_behind_a_restart_and_for_no_other_resta
 def test_settle_that_waits_too_long_for_a_restart_says_whose(play: Play) -> None:  # M6
     async def program(system: ActorSystem) -> None:
         system.spawn(Phoenix, Book(), name="idle", supervision=slow(60.0)).tell(BAD)
+        await system.settle()
         ref: Ref = system.spawn(Phoenix, Book(), name="slow", supervision=slow(60.0))
         ref.tell(BAD)
         ref.tell("queued")

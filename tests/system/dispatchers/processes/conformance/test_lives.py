@@ -17,6 +17,8 @@ from greenroom import (
     Backoff,
     Drain,
     ExitKind,
+    ManualClock,
+    MonotonicClock,
     Supervision,
     SystemConfig,
     SystemStopped,
@@ -211,7 +213,8 @@ async def test_a_parent_ends_after_every_descendant() -> None:  # case 56, M5
 @pytest.mark.parametrize("how", ["await", "block"])
 async def test_a_handler_that_ignores_a_shutdown_is_forced_and_the_shutdown_is_in_time(how: str) -> None:  # case 57
     eye = Eye()
-    system = ActorSystem(config=SystemConfig(dispatchers=ONE.dispatchers, stop_timeout=0.2))
+    clock = ManualClock() if how == "await" else MonotonicClock()
+    system = ActorSystem(config=SystemConfig(dispatchers=ONE.dispatchers, clock=clock, stop_timeout=0.2))
     async with asyncio.timeout(120.0), system:
         probe = TestProbe(system)
         system.observers.add(eye)
@@ -220,7 +223,11 @@ async def test_a_handler_that_ignores_a_shutdown_is_forced_and_the_shutdown_is_i
         await polite.started()
         asked = asyncio.ensure_future(ref.ask(how, timeout=None))
         await probe.expect("begun")
-        await system.shutdown(timeout=2.0)
+        stopping = asyncio.ensure_future(system.shutdown(timeout=120.0 if how == "await" else 2.0))
+        if isinstance(clock, ManualClock):
+            await polite.terminated()
+            await clock.advance(120.0, patience=120.0)
+        await stopping
         with pytest.raises(ActorTerminated):
             await asked
     assert system.report is not None
