@@ -33,7 +33,7 @@ from greenroom.exits import ExitReason
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.config import SystemConfig
 from greenroom.testing.harness.recording import Recorder, SteppingSchedule, StubActor
-from greenroom.testing.harness.stubs import PendingAnswer, StandIn
+from greenroom.testing.harness.stubs import PendingAnswer, TestInbox
 from greenroom.testing.harness.view import A, HarnessView
 from greenroom.testing.simulating.runner import SimulationRunner
 from greenroom.testing.simulating.session import Session, require_span
@@ -159,10 +159,10 @@ class ActorHarness(HarnessView[A]):
 
     # -- setting the scene
 
-    def inbox(self, name: str | None = None, *, mailbox: MailboxConfig | None = None) -> StandIn:
+    def inbox(self, name: str | None = None, *, mailbox: MailboxConfig | None = None) -> TestInbox:
         """Make a stand-in: pass its `.ref` to the actor under test, and read its `.messages`."""
         self._require_open()
-        return StandIn(self.system.spawn(StubActor, name=name, mailbox=mailbox), self._recorder)
+        return TestInbox(self.system.spawn(StubActor, name=name, mailbox=mailbox), self._recorder)
 
     def start(self, factory: Any, /, *args: object, **options: Any) -> ActorRef:
         """Spawn the actor under test, with the arguments and options of `spawn`, let it start, and return its ref.

@@ -57,7 +57,7 @@ class StubActor(Actor):
             self.ctx.defer_reply()
 
 
-StubActor.__name__ = "StandIn"  # the name that stubs get by default
+StubActor.__name__ = "TestInbox"  # the name that stubs get by default
 
 
 class Recorder:

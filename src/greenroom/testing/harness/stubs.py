@@ -1,4 +1,4 @@
-"""Stubs for other actors (`StandIn`), and answers that the actor under test still owes (`PendingAnswer`)."""
+"""Stubs for other actors (`TestInbox`), and answers that the actor under test still owes (`PendingAnswer`)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.testing.harness.recording import Recorder
 
-__all__ = ["PendingAnswer", "StandIn"]
+__all__ = ["PendingAnswer", "TestInbox"]
 
 
-class StandIn:
+class TestInbox:
     """What `harness.inbox()` returns: the `ref` of a stub actor, and the messages that it was sent."""
+
+    __test__ = False  # so that pytest does not collect it
 
     def __init__(self, ref: ActorRef, recorder: Recorder) -> None:
         self.ref = ref
         self._recorder = recorder
 
     def __repr__(self) -> str:
-        return f"<StandIn {self.ref}, {len(self.sent)} messages>"
+        return f"<TestInbox {self.ref}, {len(self.sent)} messages>"
 
     @property
     def messages(self) -> list[Any]:
