@@ -16,7 +16,7 @@ from greenroom.exits import NORMAL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from greenroom.actor.records.extrasports import BehaviorPart
+    from greenroom.actor.records.parts import BehaviorPart
 
 __all__ = [
     "CurrentBehavior",

@@ -23,7 +23,7 @@ from greenroom.exits import ends_system
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from greenroom.actor.records.extrasports import ExecutorPort
+    from greenroom.actor.records.parts import ExecutorPort
 
 __all__ = [
     "HANDLE",

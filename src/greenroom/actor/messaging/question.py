@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from typing import NoReturn, TypeVar
 
     from greenroom._core.current import CurrentHandoff
-    from greenroom.actor.records.extrasports import OwedReply
+    from greenroom.actor.records.parts import OwedReply
 
     T = TypeVar("T")
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.ports import Hand
     from greenroom.actor.messaging.ref import ActorRef
-    from greenroom.actor.records.extrasports import ExecutorPort
+    from greenroom.actor.records.parts import ExecutorPort
 
 __all__ = ["OffloadedContext"]
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
-from greenroom.actor.records.extrasports import ExecutorPort
+from greenroom.actor.records.parts import ExecutorPort
 from greenroom.actor.records.record import ActorRecord, ChildList, Settings
 from greenroom.exits import ExitReason
 from greenroom.lanes import MailboxConfig

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from logging import Logger, LoggerAdapter
 
-    from greenroom.actor.records.extrasports import (
+    from greenroom.actor.records.parts import (
         BehaviorPart,
         Cancellable,
         EndDeadline,

@@ -13,7 +13,7 @@ from greenroom.policy.intensity import elapsed
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.timing.timers import Alarm
-    from greenroom.actor.records.extrasports import ReceiveTiming
+    from greenroom.actor.records.parts import ReceiveTiming
     from greenroom.actor.records.record import ActorRecord
     from greenroom.policy.intensity import Window
 

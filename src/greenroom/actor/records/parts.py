@@ -1,4 +1,4 @@
-"""What a record keeps of upper rooms, as protocols: each says what the rooms between may ask of it."""
+"""The parts of a record that upper rooms provide, as protocols: each says what the rooms between may ask of it."""
 
 from __future__ import annotations
 
