@@ -84,7 +84,8 @@ def test_they_leave_in_reverse_and_start_in_order(play: Play) -> None:  # case 3
     play(program)
 
 
-# A handler that suspends ends in a later tick, in which the other may have failed or not.
+# A handler that suspends ends in a later tick, in which the other may have failed or not. On threads, any handler does.
+@pytest.mark.at_home
 @pytest.mark.parametrize("kind", [Phoenix, pytest.param(AsyncPhoenix, marks=pytest.mark.fifo)], ids=["sync", "async"])
 @pytest.mark.parametrize("failing", [(0, 1), (1, 0), (0, 2), (2, 1, 0), (0, 1, 2)])
 def test_two_that_fail_in_one_tick_restart_everybody_once(play: Play, kind: Any, failing: Any) -> None:  # case 43
@@ -128,8 +129,13 @@ def test_two_groups_that_overlap_are_one(play: Play, failing: tuple[int, int]) -
             refs[number].tell(BAD)
         await soon(system, system.settle())
         first = min(failing)
-        assert troupe.lives == [2 if number >= first else 1 for number in range(3)]
-        assert troupe.came() == "abc"[first:]
+        once = [2 if number >= first else 1 for number in range(3)]
+        if play.is_elsewhere:  # there, one group may be back before the other fails
+            most = [1 + sum(one <= number for one in failing) for number in range(3)]
+            assert all(least <= lives <= more for least, lives, more in zip(once, troupe.lives, most, strict=True))
+        else:
+            assert troupe.lives == once
+            assert troupe.came() == "abc"[first:]
         troupe.assert_legal()
 
     play(program, history=True, max_tick_time=10.0)
