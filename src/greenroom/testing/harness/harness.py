@@ -160,7 +160,7 @@ class ActorHarness(HarnessView[A]):
     # -- setting the scene
 
     def inbox(self, name: str | None = None, *, mailbox: MailboxConfig | None = None) -> TestInbox:
-        """Make a stand-in: pass its `.ref` to the actor under test, and read its `.messages`."""
+        """Make an inbox: pass its `.ref` to the actor under test, and read its `.messages`."""
         self._require_open()
         return TestInbox(self.system.spawn(StubActor, name=name, mailbox=mailbox), self._recorder)
 
