@@ -100,7 +100,7 @@ def in_words(cause: BaseException) -> str:
     """
     try:
         text = str(cause)
-    except Exception:
+    except BaseException:
         text = "(its text cannot be shown)"
     return f"{type(cause).__name__}: {text}" if text else type(cause).__name__
 
@@ -649,7 +649,7 @@ class NotSendable(GreenroomError, TypeError):
 
         try:
             pickle.loads(pickle.dumps(self.message))
-        except Exception:  # it stays where it is, wherever the error goes
+        except BaseException:  # it stays where it is, wherever the error goes
             return _rebuild, (type(self), self.args, {**self.__dict__, "message": None})
         return super().__reduce__()
 

@@ -43,6 +43,11 @@ _PROTOCOL = 5
 _MARGIN = 4096
 """Bytes of a frame that we reserve for everything but its messages."""
 
+_SMALL = 4096
+"""Buffers of fewer bytes are copied into the pickle."""
+_MOST_BESIDE = 1024
+"""So many buffers can be beside a pickle; fewer than the parts that a frame may have."""
+
 _registered: dict[str, type] = {}
 
 
@@ -121,28 +126,35 @@ class Codec:
             packed = self._pack(batch)
             if packed is not None:
                 return [_PACKED, packed]
-        beside: list[pickle.PickleBuffer] = []
+        beside = _Beside()
         try:
-            first = pickle.dumps(batch, _PROTOCOL, buffer_callback=beside.append)
-        except Exception:  # a user's `__reduce__` may raise anything
+            first = pickle.dumps(batch, _PROTOCOL, buffer_callback=beside.take)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a user's `__reduce__` may raise anything
             raise _blame(batch) from None
-        return [_PICKLED, first, *(buffer.raw() for buffer in beside)]
+        return [_PICKLED, first, *beside.buffers]
 
     def encode_leniently(self, batch: Sequence[object]) -> Parts:
         """The same for the runtime's own values: an exception that cannot be pickled is sent as a `FailedElsewhere`."""
         written = io.BytesIO()
-        beside: list[pickle.PickleBuffer] = []
+        beside = _Beside()
         try:
-            _Lenient(written, _PROTOCOL, buffer_callback=beside.append).dump(batch)
-        except Exception:
+            _Lenient(written, _PROTOCOL, buffer_callback=beside.take).dump(batch)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
             raise _blame(batch) from None
-        return [_PICKLED, written.getvalue(), *(buffer.raw() for buffer in beside)]
+        return [_PICKLED, written.getvalue(), *beside.buffers]
 
     def decode(self, parts: Sequence[Buffer]) -> Batch:
-        """The messages that were encoded. Only for data from an authenticated peer."""
+        """The messages that were encoded. Only for data from an authenticated peer.
+
+        Whatever goes wrong is an `Exception`, for messages are a user's code; only Ctrl-C comes through.
+        """
         kind = bytes(parts[0])
         if kind == _PICKLED:
-            batch: Batch = pickle.loads(parts[1], buffers=parts[2:])
+            batch: Batch = _unpickle(parts[1], parts[2:])
             return batch
         if kind == _PACKED:
             return self._unpack(parts[1])
@@ -194,7 +206,36 @@ class Packed:
 
     def unpack(self) -> Any:
         """The message. Only for data from an authenticated peer."""
-        return pickle.loads(self._written, buffers=self._beside)
+        return _unpickle(self._written, self._beside)
+
+
+def _unpickle(written: Buffer, beside: Sequence[Buffer]) -> Any:
+    try:
+        return pickle.loads(written, buffers=beside)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as exc:  # a panic of an extension, for example
+        raise WireError(f"what was sent cannot be read: {in_words(exc)}") from exc
+
+
+class _Beside:
+    """Collects the buffers of a pickle that are sent beside it. Small ones are cheaper inside, and so are very many."""
+
+    __slots__ = ("buffers",)
+
+    def __init__(self) -> None:
+        self.buffers: list[memoryview] = []
+
+    def take(self, buffer: pickle.PickleBuffer) -> bool:
+        """Called by `pickle` for each buffer; True if it is to be written into the pickle."""
+        try:
+            raw = buffer.raw()
+        except BufferError:  # it is not contiguous
+            return True
+        if raw.nbytes < _SMALL or len(self.buffers) >= _MOST_BESIDE:
+            return True
+        self.buffers.append(raw)
+        return False
 
 
 def unpacked(value: object) -> Any:
@@ -226,18 +267,19 @@ def pack(message: object, limit: int) -> object:
     if type(message) is bytes:
         _require_room(len(message), limit)
         return message
-    beside: list[pickle.PickleBuffer] = []
+    beside = _Beside()
     try:
-        written = pickle.dumps(message, _PROTOCOL, buffer_callback=beside.append)
-    except Exception:
+        written = pickle.dumps(message, _PROTOCOL, buffer_callback=beside.take)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         raise _blame([message]) from None
     if b"__main__" in written:
         _require_importable(message)
     if isinstance(message, BaseException) and not is_portable(message):
         raise NotSendable(message, "it can be pickled, but not be made again: its `__init__` wants other arguments")
-    views = [buffer.raw() for buffer in beside]
-    _require_room(len(written) + sum(view.nbytes for view in views), limit)
-    return Packed(written, views)
+    _require_room(len(written) + sum(view.nbytes for view in beside.buffers), limit)
+    return Packed(written, beside.buffers)
 
 
 def _require_room(size: int, limit: int) -> None:
@@ -293,14 +335,14 @@ def _blame(batch: Sequence[object]) -> NotSendable:
     for message in batch:
         try:
             pickle.dumps(message, _PROTOCOL, buffer_callback=lambda _: None)
-        except Exception as exc:
+        except BaseException as exc:
             error = NotSendable(message, _advice(exc))
             error.__cause__ = exc
             return error
     return NotSendable(batch, "its parts can be pickled, but not all of it")
 
 
-def _advice(cause: Exception) -> str:
+def _advice(cause: BaseException) -> str:
     text = in_words(cause)
     if "local object" in text or "<locals>" in text or "<lambda>" in text:
         return f"{text}: define it at the top of a module, where another process can find it"

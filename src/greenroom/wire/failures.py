@@ -31,7 +31,9 @@ def is_portable(exc: BaseException) -> bool:
     """Whether an exception can be pickled and unpickled. Many exception classes can only be pickled."""
     try:
         return isinstance(pickle.loads(pickle.dumps(exc, 5)), BaseException)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a user's class may raise anything
         return False
 
 

@@ -111,8 +111,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _write(self, kind: int, parts: Sequence[Buffer]) -> None:
         lengths = [part.nbytes if isinstance(part, memoryview) else len(part) for part in parts]
-        if sum(lengths) > self._limit or len(parts) > _MOST_PARTS:
+        if sum(lengths) > self._limit:
             raise FrameTooLarge(sum(lengths), self._limit)
+        if len(parts) > _MOST_PARTS:
+            raise WireError(f"a frame of {len(parts):,} parts: it may have {_MOST_PARTS:,} at most")
         head = _HEAD.pack(kind, len(parts)) + b"".join(map(_LENGTH.pack, lengths))
         if sum(lengths) < _SMALL:
             self._transport.write(b"".join((head, *parts)))
