@@ -20,8 +20,8 @@ class Observer(Protocol):
     The methods are called synchronously, on the system's own thread (`mailbox_full` and `message_dropped` on the
     sender's), so they must be quick. If one raises, the error is logged and the observer removed.
 
-    There is one more, `stuck_handler(ref, message, seconds, stack)`. It is called, on another thread, for handlers that
-    block the system's thread.
+    There is one more, `stuck_handler(ref, message, seconds, stack)`, for handlers that block the system's thread (it is
+    called on another one then) or a worker process.
     """
 
     def actor_started(self, ref: ActorRef) -> None:

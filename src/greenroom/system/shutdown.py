@@ -22,6 +22,7 @@ from greenroom.actor.messaging.drain import drain
 from greenroom.actor.records.record import ActorRecord
 from greenroom.exits import KILLED, SHUTDOWN
 from greenroom.frozen import Frozen
+from greenroom.system.closer import Closer
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
@@ -35,6 +36,8 @@ _log = logging.getLogger("greenroom")
 _END_TIME = 1.0
 """Seconds that we wait for idle threads to end, when the system has stopped."""
 _LOOKS = 200
+_MOST_LOOKS = 5 * _LOOKS
+"""Looks at the threads until they end; more for those that end what they wait for."""
 _LAST_CHANCE = 0.25
 """Seconds of real time that cancelled handlers on other threads have to end, when the system's own time is up."""
 _TURNS = 3
@@ -135,7 +138,9 @@ class Shutdown:
 
     async def _join_threads(self, threads: list[Thread]) -> None:
         """Wait for threads to end; those that a handler blocks are left running."""
-        for _ in range(_LOOKS):
+        looks = 0
+        while looks < _LOOKS or (looks < _MOST_LOOKS and any(isinstance(thread, Closer) for thread in threads)):
+            looks += 1
             threads = [thread for thread in threads if thread.is_alive()]
             if not threads:
                 return

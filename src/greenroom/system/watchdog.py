@@ -33,6 +33,7 @@ WATCHDOG = "greenroom watchdog"
 """The name of its thread."""
 _END_TIME = 1.0
 """Seconds that the thread has to end, when there is no system left to check."""
+_PLACE = "system's thread"
 _ADVICE = (
     'all other actors wait for it. Spawn it with `dispatcher="parallel"` (or "pinned"), so that it blocks a thread '
     "of its own, or let it await what it waits for"
@@ -40,19 +41,26 @@ _ADVICE = (
 
 
 class WatchedSystem(Protocol):
-    """What the watchdog needs of a system; `ActorSystem` has it."""
+    """What the watchdog needs of a system; `ActorSystem` has it, and so has the host of a worker process."""
 
-    token: str
-    _loop: Loop
+    @property
+    def token(self) -> str:
+        """Its name, which no other has."""
+        ...
+
+    @property
+    def _loop(self) -> Loop: ...
 
 
 class Watch:
     """The last check of one system, to which it has only a weak reference."""
 
-    __slots__ = ("_system", "patience", "since", "tick", "warn_at")
+    __slots__ = ("_advice", "_place", "_system", "patience", "since", "tick", "warn_at")
 
-    def __init__(self, system: WatchedSystem, patience: float) -> None:
+    def __init__(self, system: WatchedSystem, patience: float, place: str = _PLACE, advice: str = _ADVICE) -> None:
         self._system = ref(system)
+        self._place = place
+        self._advice = advice
         self.patience = patience
         self.tick = -1
         self.since = 0.0
@@ -83,11 +91,12 @@ class Watch:
         if hand is None or not loop.ticking or loop.ticks != self.tick:
             return  # it has ended in the meantime
         _log.warning(
-            "%s has held its system's thread for %.1f s, on %s: %s. It is here:\n%s",
+            "%s has held its %s for %.1f s, on %s: %s. It is here:\n%s",
             hand.name(),
+            self._place,
             seconds,
             type(message).__name__,
-            _ADVICE,
+            self._advice,
             stack,
             extra={**loop.host.log_fields(hand), "seconds": seconds},
         )
@@ -104,9 +113,9 @@ class _Watchdog:
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
 
-    def watch(self, system: WatchedSystem, patience: float) -> None:
+    def watch(self, system: WatchedSystem, patience: float, place: str = _PLACE, advice: str = _ADVICE) -> None:
         with self._lock:
-            self._watches = {**self._watches, system.token: Watch(system, patience)}
+            self._watches = {**self._watches, system.token: Watch(system, patience, place, advice)}
             # After a fork the thread does not run, even if there was one.
             if self._thread is None or not self._thread.is_alive():
                 self._changed = threading.Event()

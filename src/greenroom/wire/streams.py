@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
 
+from greenroom.wire.forks import close_in_child
 from greenroom.wire.transport import Buffer, Connection
 
 __all__ = ["Stream"]
@@ -23,6 +24,8 @@ _BUFFER = 1 << 20
 """The size of the kernel's buffer that we ask for, per direction; it may give less."""
 _MOST_AT_ONCE = 64
 """Buffers that we pass to the kernel in one call, at most."""
+_MOST_READS = 1024
+"""Reads of what a process has left behind, at most: it is no more than the kernel's buffer holds."""
 _CONGESTED = 1 << 24
 """Unsent bytes from which on the connection counts as congested."""
 
@@ -37,6 +40,7 @@ class Stream:
         # Invariant: unsent buffers, and their size; asyncio has a writer iff there are some and the socket is open
         self._waiting: deque[memoryview] = deque()
         self._bytes = 0
+        self._received = 0
         self._is_closed = False
         self._is_closing = False
 
@@ -86,6 +90,11 @@ class Stream:
         """Close the socket at once."""
         self._end(None)
 
+    def after_fork(self) -> None:
+        """In a forked child: close our copy of the socket, and leave the parent's alone."""
+        self._is_closed = True
+        close_in_child(self._sock)
+
     # -- the socket
 
     def _send(self) -> None:
@@ -134,7 +143,21 @@ class Stream:
         if count == 0:
             self._end(None)
         else:
+            self._received += count
             self._connection.buffer_updated(count)
+
+    def read_rest(self) -> None:
+        """The process at the other end is gone: read what it has sent, and close the socket.
+
+        A child of it may hold its socket, so that there is no end of file; and may even write to it.
+        """
+        before = -1
+        for _ in range(_MOST_READS):
+            if self._is_closed or before == self._received:
+                break
+            before = self._received
+            self._can_read()
+        self._end(None)
 
     def pump(self, is_done: Callable[[], bool], deadline: float) -> bool:
         """Send and receive until `is_done()`. False if the deadline passes first, or the socket closes."""

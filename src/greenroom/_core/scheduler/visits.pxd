@@ -39,6 +39,7 @@ cdef class Visits:
     cdef readonly Director director
     cdef readonly Stepper stepper
     cdef readonly Cell hand
+    cdef public object holder
     cdef readonly int kind, lane
     cdef readonly object message, sender
     cdef readonly Py_ssize_t suspended

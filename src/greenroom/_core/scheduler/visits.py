@@ -87,6 +87,7 @@ class Visits:
         "director",
         "ended_handled",
         "hand",
+        "holder",
         "hooks",
         "host",
         "kind",
@@ -111,6 +112,8 @@ class Visits:
         self.stepper = Stepper()
         # The cell in hand, what it handles, and from whom.
         self.hand: Cell | None = None
+        # Where the id of the cell in hand is written for other processes to see, if some do: shared memory.
+        self.holder: memoryview | None = None
         self.kind = NOTHING
         self.message: object = None
         self.sender: object = None
@@ -159,6 +162,8 @@ class Visits:
         finally:
             self.stepper.leave()
             self.hand = None
+            if self.holder is not None:
+                self.holder[0] = 0
             self.kind = NOTHING
             self.message = self.sender = self.runq.speaker = None
         self._adapt(waiting)
@@ -172,6 +177,8 @@ class Visits:
                 runq.bring_forward(self.director.next(runq))
             cell = runq.take()
             self.hand = cell
+            if self.holder is not None:
+                self.holder[0] = cell.id
             runq.speaker = cell.ref
             self._visit(cell)
             self._leave(cell)

@@ -1,4 +1,4 @@
-"""Workers that are killed under traffic, and workers whose home is (R6)."""
+"""Workers that are killed under traffic (R6), and what they do when they end."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections import Counter as Tally
 from pathlib import Path
 from time import monotonic, sleep
@@ -113,81 +111,6 @@ async def _kill_under_traffic(kills: int) -> None:
             assert ledger.handled <= arrived[who] <= ledger.handled + ledger.lost
         assert system.ledger().lost > 0
         assert sum(one.restarts for one in system.snapshot().actors) >= kills
-
-
-_ORPHANS = """
-import asyncio, os, sys, time
-from greenroom import ActorSystem, Process, SystemConfig
-from tests.system.dispatchers.processes.guests import Slow
-
-async def main():
-    config = SystemConfig(dispatchers={"process": Process(workers=2)})
-    async with ActorSystem(config=config) as system:
-        refs = [system.spawn(Slow, dispatcher="process") for _ in range(2)]
-        pids = [await ref.ask("pid", timeout=None) for ref in refs]
-        begun = asyncio.Event()
-        witness = system.spawn(lambda ctx, message: begun.set())
-        refs[0].tell(("block", 600.0, witness))
-        await begun.wait()
-        print(*pids, flush=True)
-        HOW
-
-asyncio.run(main())
-"""
-
-
-# Holds on to all that home had open, and outlives the test's patience: nobody sees an end of file.
-_FORK = """
-        if child := os.fork():
-            print(child, flush=True)
-            os._exit(0)
-        os.close(1)
-        time.sleep(600)
-        os._exit(0)
-"""
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        "os.kill(os.getpid(), 9)",
-        "os._exit(1)",
-        "os.abort()",
-        "os.kill(os.getpid(), 15)",
-        _FORK,
-        "sys.exit(3)",
-    ],
-    ids=["SIGKILL", "_exit", "abort", "SIGTERM", "fork holds on", "exit"],
-)
-def test_no_worker_outlives_its_home(how: str, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(_ORPHANS.replace("HOW", how))
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    home = subprocess.run(
-        [sys.executable, str(program)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        timeout=120,
-        check=False,
-    )
-    first, second, *forked = [int(pid) for pid in home.stdout.split()]
-    deadline = monotonic() + 120.0
-    try:
-        while _is_running(first) or _is_running(second):
-            assert monotonic() < deadline, (first, second)
-            sleep(0.01)  # they are not ours: nothing says when they end
-    finally:
-        for pid in forked:
-            os.kill(pid, signal.SIGKILL)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def test_what_is_to_be_done_when_a_program_ends_is_done_by_a_worker_too(tmp_path: Path) -> None:

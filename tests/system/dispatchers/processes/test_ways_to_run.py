@@ -52,8 +52,9 @@ def test_a_notebook_whose_loop_runs_already() -> None:
         runner.run(third())
 
 
-def run_program(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(entry for entry in (str(folder), *sys.path) if entry)
+def run_program(folder: Path, *command: str, with_folder: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder, whose modules it can import unless that is to be seen."""
+    path = os.pathsep.join(entry for entry in (*([str(folder)] if with_folder else []), *sys.path) if entry)
     return subprocess.run(
         [sys.executable, *command],
         env={**os.environ, "PYTHONPATH": path},

@@ -8,7 +8,7 @@ process before the report that the handler is done.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 __all__ = ["MAIL", "ORDER", "STASHED", "UNHANDLED", "Asked", "Entry", "Progress", "WorkerConfig"]
 
@@ -25,10 +25,18 @@ STASHED = 2
 
 
 class WorkerConfig(TypedDict):
-    """What a worker gets over its standard input, as JSON."""
+    """What a worker gets over its lifeline, as JSON."""
 
-    fd: int
+    fd: NotRequired[int]
     """The number of its socket."""
+    lifeline: NotRequired[int]
+    """The number of the pipe over which it gets this; the main process closes the other end when it is to end."""
+    page: NotRequired[int]
+    """The number of the memory in which it says whose code it runs."""
+    parent: NotRequired[int]
+    """The id of the main process."""
+    signalled: NotRequired[bool]
+    """Whether the kernel can end it with the main process."""
     secret: str
     """The secret of the connection, in hexadecimal."""
     path: list[str]
@@ -41,6 +49,9 @@ class WorkerConfig(TypedDict):
     """Whether the system has a `ManualClock`."""
     log: int
     """The level of the root logger."""
+    slow_after: float
+    stuck_after: float
+    """Seconds after which a handler is slow, or stuck; 0 not to look for stuck ones."""
 
 
 class Asked(NamedTuple):

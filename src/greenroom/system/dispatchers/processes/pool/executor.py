@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from asyncio import CancelledError, Task
 from collections.abc import Callable, Coroutine, Generator
 from itertools import count
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ProcessExecutor"]
 
+_log = logging.getLogger("greenroom")
+
 _numbers = count(1)
 _RUNNING = State.RUNNING.code
 
@@ -59,6 +62,8 @@ class ProcessExecutor(Executor):
         super().__init__(workers.dispatcher)
         self._workers = workers
         self.number = next(_numbers)
+        # The id of the actor's cell in its worker; 0 before it is known.
+        self.cell_id = 0
         # The process that hosts the actor: None before its start, and after the process is lost.
         self.worker: WorkerPort | None = None
         # Invariant: the number of the next message; all before it were sent, and not returned
@@ -95,7 +100,7 @@ class ProcessExecutor(Executor):
         """Create the actor in a worker."""
         self.cell = cell
         self._leave()
-        self.epoch = 0
+        self.epoch = self.cell_id = 0
         self.worker = self._workers.worker_for(self)
         spec = record.spec
         settings: Settings = record.settings()
@@ -123,6 +128,10 @@ class ProcessExecutor(Executor):
         if self.worker is None:
             raise WorkerLost(f"{self.cell.shown()} is in no process at present")
         return self.worker
+
+    def entered(self, cell_id: int) -> None:
+        """The worker has a cell for the actor."""
+        self.cell_id = cell_id
 
     def has_lost_actor(self) -> bool:
         """Whether the process that hosted the actor is lost."""
@@ -219,7 +228,9 @@ class ProcessExecutor(Executor):
     def send_messages(self, number: int, lane: int, messages: list[object], senders: object) -> int:
         """Send messages; return their size in bytes."""
         head = ("messages", self.number, number, self.epoch, lane, len(messages), senders)
-        return self._require_worker().tell(head, messages)
+        worker = self._require_worker()
+        worker.note_observers()
+        return worker.tell(head, messages)
 
     def progressed(self, news: Progress) -> None:
         """The worker reports progress."""
@@ -315,16 +326,29 @@ class ProcessExecutor(Executor):
         self._cancelled_at = None
 
     def _abandon(self) -> None:
-        """Nobody waits any longer for what is under way. A worker that did not confirm the cancellation is stuck."""
+        """Nobody waits any longer for what is under way. The actor leaves its worker.
+
+        If it is the one that holds the worker's thread, the worker ends with it, because the others there would wait
+        for ever. If another one does, that one is only busy: this one goes without having been reached.
+        """
         self._in_flight = self._call = None
         worker, self.worker = self.worker, None
         if worker is None:
             return
-        is_stuck = self._cancelled_at is not None and monotonic() - self._cancelled_at > _PROMPT
+        holder = worker.holder()
+        was_cancelled = self._cancelled_at is not None and monotonic() - self._cancelled_at > _PROMPT
         worker.release(self)
         self._drop_requests(worker)
-        if is_stuck:
-            worker.kill(f"{self.cell.shown()} held it, and would not be interrupted")
+        if holder is self:
+            if was_cancelled:
+                worker.kill(f"{self.cell.shown()} held it, and would not be interrupted")
+            else:
+                worker.end_unless_free(self)
+        elif was_cancelled:
+            worker.note_held()
+            told = "%s was not reached in its worker process, because %s keeps that busy: it goes without its hooks"
+            other = "something else" if holder is None else holder.cell.name()
+            _log.warning(told, self.cell.name(), other, extra=self.cell.loop.host.log_fields(self.cell))
 
 
 def _outcome(ok: bool, value: object) -> tuple[object, BaseException | None]:

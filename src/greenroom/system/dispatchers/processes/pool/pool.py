@@ -43,8 +43,11 @@ class WorkerPool:
         return ProcessExecutor(self)
 
     def worker_for(self, executor: ProcessExecutor) -> Worker:
-        """The worker with the fewest actors; a new one if all have some and there may be more workers."""
-        idlest = min(self._workers, key=lambda worker: len(worker.actors), default=None)
+        """The worker with the fewest actors; a new one if all have some and there may be more workers.
+
+        One that is known to be held by an actor comes last: nobody knows when that one lets go.
+        """
+        idlest = min(self._workers, key=lambda worker: (worker.is_held(), len(worker.actors)), default=None)
         if idlest is None or (idlest.actors and len(self._workers) < self._most):
             self._made += 1
             idlest = Worker(self, self._made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from greenroom.system.dispatchers.processes.pool.window import Window
 
@@ -14,19 +14,32 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
     from greenroom._core.timing.timers import Timer
     from greenroom.actor.messaging.question import Question
+    from greenroom.system.config import SystemConfig
     from greenroom.system.dispatchers.processes.protocol import Entry
 
-__all__ = ["ExecutorPort", "OwnerSystem", "PoolPort", "WorkerPort"]
+__all__ = ["ExecutorPort", "Hold", "OwnerSystem", "PoolPort", "WorkerPort"]
+
+
+class Hold(NamedTuple):
+    """What a worker's page says at some moment. Two that are equal mean that one visit has lasted all the time."""
+
+    holder: int
+    ticks: int
 
 
 class OwnerSystem(Protocol):
     """The system that a pool belongs to; `ActorSystem` is one."""
 
     name: str
+    config: SystemConfig
     _loop: Loop
 
     def _request_shutdown(self, timeout: float, cause: BaseException | None) -> None:
         """Begin the shutdown, and return at once."""
+        ...
+
+    def fail(self, cause: BaseException) -> None:
+        """End the system, because of `cause`."""
         ...
 
 
@@ -34,6 +47,7 @@ class ExecutorPort(Protocol):
     """The executor of one actor in a worker; `ProcessExecutor` is one."""
 
     number: int
+    cell_id: int
     cell: Cell
     numbers: int
     window: Window
@@ -75,6 +89,10 @@ class WorkerPort(Protocol):
         """Send a frame to it, and return at once; the result is the size in bytes."""
         ...
 
+    def note_observers(self) -> None:
+        """Have it look for slow handlers iff some observer wants to know of them."""
+        ...
+
     def answer(self, number: int, ok: bool, value: object) -> None:
         """Answer one of its requests."""
         ...
@@ -89,6 +107,18 @@ class WorkerPort(Protocol):
 
     def report_rest(self, tell: Callable[[], object]) -> None:
         """Have `tell` called when it next reports that it is idle."""
+        ...
+
+    def holder(self) -> ExecutorPort | None:
+        """The actor whose code its thread runs at present."""
+        ...
+
+    def note_held(self) -> None:
+        """An actor could not be reached, because another one holds the thread."""
+        ...
+
+    def end_unless_free(self, executor: ExecutorPort) -> None:
+        """End it if an actor that was given up still holds the thread a moment later."""
         ...
 
     def kill(self, why: str) -> None:

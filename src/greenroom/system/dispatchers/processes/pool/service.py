@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -78,6 +79,8 @@ class Service:
             ref = _found(target)
             if ref is not None:
                 ref._cell.loop.host.late_reply(ref._cell, _shown(value), _found(asker))
+        elif word in ("slow", "stuck"):
+            self._took_long(word, *rest)
         elif word == "log":
             self._log(unpacked(rest[0]))
         else:
@@ -102,6 +105,8 @@ class Service:
             cell.post(message, sender, Lane(lane))
         except MailboxFull:  # already counted by the receiving side; the sender cannot be told
             self._loop.host.publish(message, sender, target, "mailbox full")
+        except Exception as exc:  # the other system has limits of its own, and its workers too
+            self._loop.host.publish(message, sender, target, f"it cannot be sent: {in_words(exc)}")
 
     def _ask(
         self,
@@ -256,13 +261,24 @@ class Service:
         _require_other(executor, ref, "inspect()")
         return await ref.inspect(*items)
 
-    # -- logs
+    # -- for observers, and logs
+
+    def _took_long(self, word: str, address: ActorAddress | None, message: object, *details: object) -> None:
+        """A handler was slow, or is stuck: observers want to know."""
+        hooks = self._loop.hooks
+        tell = hooks.slow_handler if word == "slow" else hooks.stuck_handler
+        if tell is not None:
+            tell(_found(address), _shown(message), *details)
 
     def _log(self, fields: dict[str, object]) -> None:
         record = logging.makeLogRecord(fields)
         logger = logging.getLogger(record.name)
-        if logger.isEnabledFor(record.levelno):
-            logger.handle(record)
+        try:
+            if logger.isEnabledFor(record.levelno):
+                logger.handle(record)
+        except Exception:  # a filter or handler of the program. Whoever logged is in another process: tell the terminal
+            if logging.raiseExceptions:
+                traceback.print_exc()
 
 
 def _found(address: ActorAddress | None) -> ActorRef | None:

@@ -1,33 +1,31 @@
-"""One worker process, in the main process.
+"""One worker, in the main process: what is said to it and by it, and what happens when it is lost.
 
-**Start.** A worker is a fresh interpreter, not a fork, so it inherits no lock, thread or connection of ours. It gets
-one end of a socket pair, which no other process can open, and the secret of the connection over its standard input.
-
-**End.** A worker ends when its standard input is closed, and so it never outlives us. We notice its end by the
-connection, after reading everything that it sent before. A thread waits for the process, so that no zombie is left.
+We know that it is lost when its process ends (`process`) or its connection does. What it has sent before is read first.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import secrets
 import signal
-import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
 from greenroom.clock import ManualClock
 from greenroom.errors import FrameTooLarge, WorkerLost, in_words
+from greenroom.exits import ends_system
+from greenroom.startfolder import STARTED_IN
 from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
-from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, PoolPort
+from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, Hold, PoolPort
+from greenroom.system.dispatchers.processes.pool.process import WorkerProcess
 from greenroom.system.dispatchers.processes.pool.service import Service
 from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER, Entry, WorkerConfig
+from greenroom.system.dispatchers.processes.sharedpage import HOLDER, NUMBERED, TICKS
 from greenroom.wire.codec import Codec, Parts
 from greenroom.wire.failures import Failure
 from greenroom.wire.streams import Stream
@@ -37,20 +35,12 @@ __all__ = ["Worker"]
 
 _log = logging.getLogger("greenroom")
 
-_PROGRAM = (
-    "import json, sys\n"
-    "config = json.loads(sys.stdin.buffer.readline())\n"
-    "sys.path[:] = config['path']\n"
-    "from greenroom.system.dispatchers.processes.worker.main import main\n"
-    "main(config)\n"
-)
-"""What the interpreter of a worker runs. It needs `sys.path` before it can import anything of ours."""
-_GRACE = 2.0
-"""Seconds that a worker has to end, before we kill it."""
 _PATIENCE_AT_START = 60.0
 """Seconds that a worker has to start; the machine may be busy."""
 _PATIENCE = 0.25
 """Seconds that we wait for the exit code of a process when its connection is lost."""
+_PROMPT = 0.5
+"""Seconds that an actor which has been given up may still hold the thread of its worker."""
 
 
 class _Pool(PoolPort, Protocol):
@@ -62,7 +52,7 @@ class _Pool(PoolPort, Protocol):
 
 
 class Worker:
-    """A process that runs the code of some actors. For the loop's own thread only, except for what `thread` does."""
+    """A process that runs the code of some actors. For the loop's own thread only."""
 
     def __init__(self, workers: _Pool, number: int) -> None:
         self._workers = workers
@@ -77,6 +67,10 @@ class Worker:
         # Why we killed it, if we did.
         self._why = ""
         self._is_over = False
+        # Whether it looks for slow handlers.
+        self._is_timed = False
+        # What its page said when an actor last found it held by another one.
+        self._held: Hold | None = None
         # Frames that were sent to it; how many of those it had taken when it last reported that it was idle; whether it
         # blocks, and says so; and what is to be called at the next report. Workers report if the clock is a manual one.
         self._is_manual = isinstance(self._loop.clock, ManualClock)
@@ -84,78 +78,49 @@ class Worker:
         self._idle_after = 0
         self._is_blocked = False
         self._on_idle: Callable[[], object] | None = None
-        # Written by `thread`: the process, and its exit code, or why it could not be started.
-        self._process: subprocess.Popen[bytes] | None = None
-        self._code: int | None = None
-        self._cause: BaseException | None = None
-        # Set under _lock when the process must end; it may not have been started by then.
-        self._lock = threading.Lock()
-        self._must_end = False
-        self.thread = threading.Thread(target=self._run_process, name=f"{self.name} (waits)", daemon=True)
+        self._aio: asyncio.AbstractEventLoop = self._loop.visits.stepper.aio  # type: ignore[assignment]  # it runs
+        self._process = WorkerProcess(self.name, self._post_end)
 
     @property
     def pid(self) -> int | None:
         """The id of the process, while it runs."""
-        process = self._process
-        return None if process is None or self._code is not None else process.pid
+        return self._process.pid
+
+    @property
+    def thread(self) -> threading.Thread:
+        """The thread that waits for the process."""
+        return self._process.thread
 
     # -- start
 
     def start(self) -> None:
         """Start the process, and return at once."""
-        try:
-            ours, self._theirs = socket.socketpair()
-        except OSError as exc:
-            raise WorkerLost(f"the worker process {self.name!r} cannot be started: {in_words(exc)}") from exc
+        ours = self._process.open()
         secret = secrets.token_bytes(32)
-        loop = self._loop
-        self._config: WorkerConfig = {
-            "fd": self._theirs.fileno(),
+        config: WorkerConfig = {
             "secret": secret.hex(),
-            "path": [str(entry) for entry in sys.path],
+            "path": [str(Path(STARTED_IN, entry)) for entry in sys.path],
             "name": self.name,
             "system": self._workers.system.name,
             "limit": self._workers.limit,
-            "manual": isinstance(loop.clock, ManualClock),
+            "manual": self._is_manual,
             "log": logging.getLogger().getEffectiveLevel(),
+            "slow_after": self._loop.hooks.slow_after,
+            "stuck_after": self._workers.system.config.stuck_after,
         }
         callbacks = (self._opened, self._take, self._lost)
         connection = Connection(Side.LISTENING, secret, *callbacks, self._workers.limit, _PATIENCE_AT_START)
-        aio: asyncio.AbstractEventLoop = loop.visits.stepper.aio  # type: ignore[assignment]  # it runs
-        stream = Stream(aio, ours, connection)
-        self._stream = stream
-        stream.begin()
-        self.thread.start()
-        if self._is_manual:
-            loop.helpers[self] = None
-
-    def _run_process(self) -> None:
-        """Start the process, and wait for its end. Runs on `thread`."""
-        # The process inherits this mask until it ignores the signal: only the main process handles Ctrl-C.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        self._stream = Stream(self._aio, ours, connection)
+        self._stream.begin()
         try:
-            with self._lock:
-                if self._must_end:
-                    return
-                self._process = subprocess.Popen(
-                    [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", _PROGRAM],  # type: ignore[attr-defined]
-                    stdin=subprocess.PIPE,
-                    pass_fds=(self._theirs.fileno(),),
-                )
+            self._process.start(config)
         except Exception as exc:
-            self._cause = exc
-            return
-        finally:
-            self._theirs.close()
-        process = self._process
-        stdin = process.stdin
-        assert stdin is not None
-        with suppress(OSError):  # the process has ended already
-            stdin.write(json.dumps(self._config).encode() + b"\n")
-            stdin.flush()
-        self._code = process.wait()
-        with suppress(OSError):
-            stdin.close()
+            self._is_over = True
+            self._stream.abort()
+            self._process.page.close()
+            raise WorkerLost(f"the worker process {self.name!r} cannot be started: {in_words(exc)}") from exc
+        if self._is_manual:
+            self._loop.helpers[self] = None
 
     def _opened(self, connection: Connection) -> None:
         self._connection = connection
@@ -180,6 +145,13 @@ class Worker:
         self._sent += 1
         return size
 
+    def note_observers(self) -> None:
+        """Have it look for slow handlers iff some observer wants to know of them."""
+        wants = self._loop.hooks.slow_handler is not None
+        if wants is not self._is_timed:
+            self._is_timed = wants
+            self.tell(("observe", 0, wants))
+
     def answer(self, number: int, ok: bool, value: object) -> None:
         """Answer one of its requests."""
         if self._is_over:
@@ -200,11 +172,16 @@ class Worker:
         if kind != MAIL:
             return
         try:
-            for entry in self._codec.decode(parts):
-                self._process_entry(entry)
+            entries = self._codec.decode(parts)
         except Exception as exc:
             _log.exception("%s: what it says cannot be understood", self.name)
             self.kill(f"what it said could not be understood: {in_words(exc)}")
+            return
+        for entry in entries:
+            try:
+                self._process_entry(entry)
+            except BaseException as exc:
+                self._entry_failed(entry, exc)
 
     def _process_entry(self, entry: Entry) -> None:
         word, *rest = entry
@@ -219,6 +196,17 @@ class Worker:
             self._codec.peer_knows(rest[0])
         else:
             self._reported(word, rest[0])
+
+    def _entry_failed(self, entry: Entry, exc: BaseException) -> None:
+        """One thing that it said could not be dealt with. That concerns one actor at most, so the rest is read."""
+        if ends_system(exc):
+            self._workers.system.fail(exc)
+        _log.error("%s: what it says cannot be dealt with (%s)", self.name, entry[0], exc_info=exc)
+        if entry[0] in _ABOUT_ACTORS:
+            executor = self.actors.get(entry[1])
+            if executor is not None:
+                self.release(executor)
+                executor.lost(WorkerLost(f"{self.name}: what it says of {executor.cell.shown()} cannot be dealt with"))
 
     def is_at_rest(self) -> bool:
         """Whether it had nothing to do when it had taken all that was sent to it, or blocks and says so.
@@ -240,24 +228,51 @@ class Worker:
         if tell is not None:
             tell()
 
+    # -- who holds it
+
+    def hold(self) -> Hold:
+        """Whose code its thread runs at present."""
+        if self._is_over:
+            return Hold(0, 0)
+        words = self._process.page.words
+        return Hold(words[HOLDER], words[TICKS])
+
+    def holder(self) -> ExecutorPort | None:
+        """The actor whose code its thread runs at present, if that is one of ours."""
+        held_by = self.hold().holder
+        if held_by & NUMBERED:
+            return self.actors.get(held_by ^ NUMBERED)
+        return next((one for one in self.actors.values() if held_by and one.cell_id == held_by), None)
+
+    def is_held(self) -> bool:
+        """Whether one actor has held its thread since another could not be reached there."""
+        return self._held is not None and not self._is_over and self._held == self.hold()
+
+    def note_held(self) -> None:
+        """An actor could not be reached, because another one holds the thread."""
+        self._held = self.hold()
+
+    def end_unless_free(self, executor: ExecutorPort) -> None:
+        """An actor that held the thread was given up, and has left: end the worker if it holds on to it."""
+        held = self.hold()
+        why = f"{executor.cell.shown()} held it, and would not be interrupted"
+        self._aio.call_later(_PROMPT, self._end_if_held, held, why)
+
+    def _end_if_held(self, held: Hold, why: str) -> None:
+        if not self._is_over and self.hold() == held:
+            self.kill(why)
+
     # -- end
 
     def close(self) -> threading.Thread:
         """Close the connection, so that it ends. Returns a thread that waits for that, and kills it if need be."""
         self._is_over = True
         self._loop.helpers.pop(self, None)
-        with self._lock:
-            self._must_end = True
         self._service.close()
+        closer = self._process.end()
         self._stream.abort()
-        closer = threading.Thread(target=self._wait_or_kill, name=f"{self.name} (ends)", daemon=True)
-        closer.start()
+        self._process.page.close()
         return closer
-
-    def _wait_or_kill(self) -> None:
-        self.thread.join(_GRACE)
-        self._kill()
-        self.thread.join()
 
     def kill(self, why: str) -> None:
         """End it at once: its actors fail."""
@@ -265,11 +280,15 @@ class Worker:
             self._why = why
             self._stream.abort()
 
-    def _kill(self) -> None:
-        process = self._process
-        if process is not None and self._code is None:
-            with suppress(OSError):
-                process.kill()
+    def _post_end(self) -> None:
+        """The process has ended. Called on another thread."""
+        with suppress(RuntimeError):  # the loop is closed, so nobody wants to know
+            self._aio.call_soon_threadsafe(self._process_ended)
+
+    def _process_ended(self) -> None:
+        """The process has ended. A child of it may hold the connection open, so that we see no end of file."""
+        if not self._is_over:
+            self._stream.read_rest()
 
     def _lost(self, error: BaseException | None) -> None:
         """The connection is lost, so we give up the process."""
@@ -277,16 +296,15 @@ class Worker:
             return
         self._is_over = True
         self._loop.helpers.pop(self, None)
-        with self._lock:
-            self._must_end = True
-        self._kill()
-        self.thread.join(_PATIENCE)
+        self._process.kill()
+        self._process.join(_PATIENCE)
+        self._process.page.close()
         self._workers.lost(self)
         self._service.close()
         if isinstance(error, OSError):
             error = None  # the usual error when the other end dies with unread data
         lost = WorkerLost(self._describe(error))
-        lost.__cause__ = self._cause or error
+        lost.__cause__ = self._process.cause or error
         actors, self.actors = self.actors, {}
         if actors:
             names = [executor.cell.name() for executor in actors.values()]
@@ -299,15 +317,22 @@ class Worker:
         name = f"the worker process {self.name!r}"
         if self._why:
             return f"{name} was ended: {self._why}"
-        if self._cause is not None:
-            return f"{name} cannot be started: {in_words(self._cause)}"
+        if self._process.cause is not None:
+            return f"{name} cannot be started: {in_words(self._process.cause)}"
         how = "has ended" if error is None else f"is out of reach ({in_words(error)})"
-        if self._code is not None and self._code < 0:
-            how = f"was killed by {signal.Signals(-self._code).name}"
-        elif self._code:
-            how = f"ended with code {self._code}"
+        code = self._process.code
+        if code is not None and code < 0:
+            how = f"was killed by {_signal_name(-code)}"
+        elif code:
+            how = f"ended with code {code}"
         when = "" if self._connection is not None else " before it was ready: its standard error says why"
         return f"{name} {how}{when}"
+
+
+def _signal_name(number: int) -> str:
+    with suppress(ValueError):  # a real-time signal has no name
+        return signal.Signals(number).name
+    return f"signal {number}"
 
 
 _OF_ITSELF = frozenset(["hello", "idle", "blocks"])
@@ -317,6 +342,7 @@ _ABOUT_ACTORS: dict[str, Callable[..., None]] = {
     "called": ProcessExecutor.called,
     "unreadable": ProcessExecutor.unreadable,
     "cancelled": ProcessExecutor.cancel_confirmed,
+    "entered": ProcessExecutor.entered,
     "stop": ProcessExecutor.stop_actor,
     "unstash": ProcessExecutor.unstash,
     "supervise": ProcessExecutor.supervise,

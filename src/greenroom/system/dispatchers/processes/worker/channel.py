@@ -14,12 +14,13 @@ import asyncio
 import logging
 import threading
 from _thread import get_ident
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from itertools import count
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WorkerLost, in_words
+from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WireError, WorkerLost, in_words
 from greenroom.system.dispatchers.processes.protocol import MAIL, Entry
 from greenroom.system.dispatchers.processes.relay import OnOutcome, error_of
 from greenroom.wire.codec import Codec, pack
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import socket
 
     from greenroom._core.scheduler.loop import Loop
+    from greenroom.wire.transport import Buffer
 
 __all__ = ["MainChannel"]
 
@@ -62,6 +64,8 @@ class MainChannel:
         # How many frames have been taken.
         self.frames = 0
         self._stream: Stream | None = None
+        # Whether this is a child that a hosted actor has forked.
+        self.is_forked = False
         # Invariant: written under _lock, and so is everything that is sent
         self._mail: list[Entry] = []
         self._lock = threading.RLock()
@@ -110,10 +114,20 @@ class MainChannel:
         if told is None:
             return
         try:
-            value = self.codec.decode(parts)[0]
+            value = self.decode(parts)[0]
         except Exception as exc:
             ok, value = False, Failure.of(exc)
         told(ok, value)
+
+    def after_fork(self) -> None:
+        """In a forked child: the connection is its parent's."""
+        self._lock = threading.RLock()
+        self._mail = []
+        self._connection = None
+        self.is_forked = True
+        if self._stream is not None:
+            self._stream.after_fork()
+        self.over.set()
 
     # -- mail
 
@@ -143,11 +157,15 @@ class MainChannel:
                 tick = self._loop.ticks
 
     def post_from_outside(self, *entry: object) -> None:
-        """Like `post`, from any thread."""
+        """Like `post`, from any thread. It does not wait for a handler that takes long."""
         if get_ident() == self._loop.runq.thread:
             self.post(*entry)
-        elif not self._aio.is_closed():
-            self._aio.call_soon_threadsafe(self.post, *entry)
+            return
+        with self._lock:
+            self._mail.append(entry)
+        self._has_mail.set()
+        with suppress(RuntimeError):  # asyncio is closed, and the process about to end
+            self._aio.call_soon_threadsafe(self.flush)
 
     def flush(self) -> None:
         """Send the collected mail."""
@@ -185,6 +203,13 @@ class MainChannel:
             middle = len(mail) // 2
             self._send(connection, mail[:middle])
             self._send(connection, mail[middle:])
+
+    def decode(self, parts: Sequence[Buffer]) -> list[Any]:
+        """The messages in a frame. Whatever goes wrong is an `Exception`: nobody presses Ctrl-C here."""
+        try:
+            return self.codec.decode(parts)
+        except KeyboardInterrupt as exc:
+            raise WireError("what was sent cannot be read: KeyboardInterrupt") from exc
 
     def pack(self, message: object) -> object:
         """The form in which a message is sent. Raises if it cannot be sent; the error is for its sender."""

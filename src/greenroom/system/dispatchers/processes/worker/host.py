@@ -22,8 +22,10 @@ from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import Settings, attach_record
 from greenroom.actor.records.states import State
 from greenroom.clock import TURNS
+from greenroom.errors import WorkerLost
 from greenroom.lanes import LARGEST_CAPACITY, Lane, MailboxConfig
 from greenroom.system.dispatchers.processes.relay import error_of
+from greenroom.system.dispatchers.processes.sharedpage import HOLDER, NUMBERED, TICKS
 from greenroom.system.dispatchers.processes.worker.actor import CallOrder, HostedActor
 from greenroom.system.dispatchers.processes.worker.channel import MainChannel
 from greenroom.system.dispatchers.processes.worker.stubs import RemoteContext, RemoteRef, RemoteSystem
@@ -50,6 +52,8 @@ class WorkerHost(Host):
 
     loop: Loop
     channel: MainChannel
+    page: memoryview
+    """The memory in which we say whose code runs."""
 
     def __init__(self, system: str) -> None:
         self.port = RemoteSystem(system, self)
@@ -70,10 +74,21 @@ class WorkerHost(Host):
         # Questions of hosted actors that are not answered, with the numbers of their requests.
         self._asked: dict[Question, int] = {}
 
-    def serve(self, loop: Loop, channel: MainChannel) -> None:
-        """Be the host of `loop`, and take the orders that arrive by `channel`."""
+    @property
+    def token(self) -> str:
+        """For the watchdog."""
+        return self.port.name
+
+    @property
+    def _loop(self) -> Loop:
+        return self.loop
+
+    def serve(self, loop: Loop, channel: MainChannel, page: memoryview) -> None:
+        """Be the host of `loop`, take the orders that arrive by `channel`, and say in `page` whose code runs."""
         self.loop = loop
         self.channel = channel
+        self.page = page
+        loop.visits.holder = page[HOLDER : HOLDER + 1]
         channel.on_order = self._take_order
         channel.before_flush = self._report_active
         if self.is_manual:
@@ -109,7 +124,18 @@ class WorkerHost(Host):
     # -- orders of the main process
 
     def _take_order(self, head: Entry, parts: Sequence[Buffer]) -> None:
+        held_by = self.page[HOLDER]  # not 0 if a handler waits for something at once, and we are pumping
+        self.page[HOLDER] = NUMBERED | head[1]  # decoding is the user's code too
+        try:
+            self._carry_out(head, parts)
+        finally:
+            self.page[HOLDER] = held_by
+
+    def _carry_out(self, head: Entry, parts: Sequence[Buffer]) -> None:
         word, number, *rest = head
+        if word == "observe":
+            self.loop.hooks.slow_handler = self.slow if rest[0] else None
+            return
         if word == "enter":
             call, base = rest
             self._enter(number, call, base, parts)
@@ -130,9 +156,19 @@ class WorkerHost(Host):
         elif word == "leave":
             self._release(actor)
 
+    # -- handlers that take long
+
+    def slow(self, ref: object, message: object, seconds: float) -> None:
+        """A handler took long: observers are in the main process."""
+        self.channel.post("slow", _address(ref), self._shown(message), seconds)
+
+    def stuck(self, ref: object, message: object, seconds: float, stack: str) -> None:
+        """A handler does not end. Called on another thread."""
+        self.channel.post_from_outside("stuck", _address(ref), self._shown(message), seconds, stack)
+
     def _enter(self, number: int, call: int, base: int, parts: Sequence[Buffer]) -> None:
         try:
-            ((ref, made, env, names),) = self.channel.codec.decode(parts)
+            ((ref, made, env, names),) = self.channel.decode(parts)
         except Exception as exc:
             self.channel.post("called", number, call, False, self.channel.failure(exc))
             return
@@ -149,6 +185,8 @@ class WorkerHost(Host):
         record.ensure_extras().executor = actor
         self.actors[number] = actor
         self._by_cell[cell] = actor
+        self.channel.post("entered", number, cell.id)
+        self.channel.flush()  # its constructor may take long
         cell.order(CallOrder(actor, call, "make", lambda: actor.make, (spec,)))
 
     def _take_in(
@@ -164,7 +202,7 @@ class WorkerHost(Host):
         if not actor.wants(epoch):
             return
         try:
-            messages = self.channel.codec.decode(parts)
+            messages = self.channel.decode(parts)
         except Exception as exc:
             actor.cannot_read(number, count, exc)
             return
@@ -172,7 +210,7 @@ class WorkerHost(Host):
 
     def _call(self, actor: HostedActor, parts: Sequence[Buffer], call: int, name: str) -> None:
         try:
-            (arguments,) = self.channel.codec.decode(parts)
+            (arguments,) = self.channel.decode(parts)
         except Exception as exc:
             actor.call_failed(call, exc)
             return
@@ -203,6 +241,7 @@ class WorkerHost(Host):
     def report_all(self) -> None:
         """Report the progress of the hosted actors, and send the mail; called after each tick."""
         self._is_report_due = False
+        self.page[TICKS] += 1
         self.channel.flush()
         if self.is_manual:
             self._rest_soon()
@@ -266,6 +305,8 @@ class WorkerHost(Host):
 
     def forward(self, cell: Cell, message: object, sender: object, lane: int) -> None:
         """Send a message to the main process, which delivers it."""
+        if self.channel.is_forked:
+            raise WorkerLost(f"{cell.shown()} cannot be reached from a forked process: let its parent send this")
         given = self.channel.pack(message)
         if isinstance(sender, Question):
             question = sender

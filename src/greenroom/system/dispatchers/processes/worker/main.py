@@ -1,7 +1,7 @@
 """The main function of a worker process.
 
-A worker ends with the main process: when its standard input or its connection is closed, or when it gets another
-parent. It ignores Ctrl-C, which the main process handles for all.
+A worker ends with the main process: when its lifeline or its connection is closed, and by a signal of the kernel, where
+that can send one. It ignores Ctrl-C, which the main process handles for all.
 """
 
 from __future__ import annotations
@@ -14,16 +14,21 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
 from greenroom.actor.records.systems import find_elsewhere
+from greenroom.system import watchdog
+from greenroom.system.dispatchers.processes.sharedpage import SharedPage
 from greenroom.system.dispatchers.processes.worker.channel import MainChannel
 from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 from greenroom.system.system import loop_factory
 from greenroom.wire.codec import registered_names
+from greenroom.wire.forks import keep_from_forks
 
 if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.protocol import WorkerConfig
@@ -32,50 +37,94 @@ __all__ = ["main"]
 
 _PARENT_CHECK = 1.0
 """Seconds between two checks of this process's parent."""
+_PR_SET_PDEATHSIG = 1
+_ADVICE = "the other actors there wait for it. Give its dispatcher more workers, or let it await what it waits for"
 
 
 def main(config: WorkerConfig) -> None:
     """Host actors until the main process is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked until we could ignore it
-    parent = os.getppid()
-    for watch, arguments in ((_watch_input, ()), (_watch_parent, (parent,))):
-        threading.Thread(target=watch, args=arguments, daemon=True).start()
+    lifeline = Lifeline(config["lifeline"])
+    lifeline.end_with(config["parent"], config["signalled"])
     threading.current_thread().name = config["name"]
+    # Not the usual exit, which waits for threads that a handler may have left running.
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(config))
-        # Not the usual exit, which waits for threads that a handler may have left running.
+        try:
+            runner.run(_serve(config))
+        except BaseException:
+            traceback.print_exc()
+            _leave(1)
         _leave(0)
 
 
 async def _serve(config: WorkerConfig) -> None:
     host = WorkerHost(config["system"])
     host.is_manual = config["manual"]
-    loop = Loop(host=host)
+    hooks = ObserverHooks(config["slow_after"])
+    hooks.stuck_handler = host.stuck
+    loop = Loop(host=host, hooks=hooks)
     poller = Poller(loop)
     channel = MainChannel(loop, asyncio.get_running_loop(), config["limit"])
-    host.serve(loop, channel)
+    page = SharedPage(config["page"])
+    page.close_fd()
+    host.serve(loop, channel, page.words)
     find_elsewhere(host.find)
     poller.attach()
     poller.after_tick = host.report_all
-    logging.getLogger().addHandler(_Forwarder(channel))
+    forwarder = _Forwarder(channel)
+    logging.getLogger().addHandler(forwarder)
     logging.getLogger().setLevel(config["log"])
+    keep_from_forks(forwarder)
     sock = socket.socket(fileno=config["fd"])
     sock.set_inheritable(False)
     channel.connect(sock, bytes.fromhex(config["secret"]), lambda: channel.post("hello", registered_names()))
+    keep_from_forks(channel)
+    if config["stuck_after"] > 0.0:
+        watchdog.watch(host, config["stuck_after"], "worker process", _ADVICE)
     await channel.over.wait()
 
 
-def _watch_input() -> None:
-    """The main process holds the other end of our standard input, and sends nothing more: EOF means it has ended."""
-    with suppress(Exception):
-        while sys.stdin.buffer.read(1024):
-            pass
-    _leave(0)
+class Lifeline:
+    """The pipe whose other end the main process holds. Nothing more is sent over it: its end is ours."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_inheritable(fd, False)
+        self._fd = fd
+
+    def end_with(self, parent: int, signalled: bool) -> None:
+        """Have this process end with its parent."""
+        threading.Thread(target=self._watch, daemon=True).start()
+        if not signalled or not _ask_for_signal():
+            threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
+        if os.getppid() != parent:  # it ended before we could ask
+            os._exit(0)
+        keep_from_forks(self)
+
+    def _watch(self) -> None:
+        with suppress(OSError):
+            while os.read(self._fd, 1024):
+                pass
+        _leave(0)
+
+    def after_fork(self) -> None:
+        """In a forked child: it has a parent of its own."""
+        with suppress(OSError):
+            os.close(self._fd)
+
+
+def _ask_for_signal() -> bool:
+    """Ask the kernel to kill us when our parent ends. No thread of ours could, if code in C keeps the lock."""
+    try:
+        import ctypes
+
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) == 0)
+    except Exception:  # there is no such call here, or no way to make it
+        return False
 
 
 def _watch_parent(parent: int) -> None:
-    """A process that outlives the main process may have inherited the other end of our standard input."""
+    """A process that outlives the main process may have inherited the other end of our lifeline."""
     pause = threading.Event()
     while os.getppid() == parent:
         pause.wait(_PARENT_CHECK)
@@ -104,6 +153,10 @@ class _Forwarder(logging.Handler):
             self._channel.post_from_outside("log", self._channel.pack(self._portable(record)))
         except Exception:
             self.handleError(record)
+
+    def after_fork(self) -> None:
+        """In a forked child: it has no connection to the main process, and logs as any program does."""
+        logging.getLogger().removeHandler(self)
 
     def _portable(self, record: logging.LogRecord) -> dict[str, object]:
         fields = dict(record.__dict__)

@@ -1,0 +1,235 @@
+"""The operating system's process of one worker: how it is started, watched and ended.
+
+**Start.** A worker is a fresh interpreter, not a fork, so it inherits no lock, thread or connection of ours. It gets
+one end of a socket pair, which no other process can open. It also gets the end of a pipe, its *lifeline*, by which we
+send its configuration, and the secret of the connection in it. Its standard input is empty.
+
+**End.** A thread waits for the process. So we notice its end even if a child of it holds the connection open. A worker
+ends when its lifeline is closed. If it cannot, we kill it; and if we end without having done so, the kernel does
+(`Watcher` where that is no Linux). Children that we or a worker fork do not inherit descriptors (`forks`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+
+from greenroom.errors import WorkerLost, in_words
+from greenroom.system.closer import Closer
+from greenroom.system.dispatchers.processes.pool.watcher import Watcher
+from greenroom.system.dispatchers.processes.protocol import WorkerConfig
+from greenroom.system.dispatchers.processes.sharedpage import SharedPage
+from greenroom.wire.forks import close_in_child, keep_from_forks
+
+__all__ = ["WorkerProcess"]
+
+_PROGRAM = (
+    "import json, os, sys\n"
+    "lifeline, text = int(sys.argv.pop()), b''\n"
+    "while not text.endswith(b'\\n'):\n"
+    "    more = os.read(lifeline, 65536)\n"
+    "    if not more: os._exit(0)\n"
+    "    text += more\n"
+    "config = json.loads(text)\n"
+    "sys.path[:] = config['path']\n"
+    "from greenroom.system.dispatchers.processes.worker.main import main\n"
+    "main(config)\n"
+)
+"""What the interpreter of a worker runs. It needs `sys.path` before it can import anything of ours."""
+_GRACE = 2.0
+"""Seconds that a worker has to end, before we kill it."""
+
+_KERNEL_ENDS_CHILDREN = sys.platform == "linux"
+"""Whether a process can have the kernel kill it when its parent ends."""
+
+# The processes that have been started and have not ended.
+_running: dict[WorkerProcess, None] = {}
+_is_exiting = False
+
+
+class WorkerProcess:
+    """The process of one worker. For one thread, except for what `thread` does, and `end_all`."""
+
+    def __init__(self, name: str, on_end: Callable[[], object]) -> None:
+        """`on_end` is called, on another thread, when the process has ended or could not be started."""
+        self._name = name
+        self._on_end = on_end
+        # Written by `thread`: its exit code, or why it could not be started.
+        self.code: int | None = None
+        self.cause: BaseException | None = None
+        # Invariant: written under _lock; a process that must end is not started
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._must_end = False
+        self._watcher: Watcher | None = None
+        self.thread = threading.Thread(target=self._run, name=f"{name} (waits)", daemon=True)
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process, while it runs."""
+        process = self._process
+        return None if process is None or self.code is not None else process.pid
+
+    # -- start
+
+    def open(self) -> socket.socket:
+        """Open what it is connected by; return our end of the connection."""
+        opened: list[Callable[[], object]] = []
+        try:
+            self._ours, self._theirs = socket.socketpair()
+            opened += (self._ours.close, self._theirs.close)
+            self._lifeline, self._their_lifeline = _pipe()
+            opened += (self._lifeline.close, self._their_lifeline.close)
+            self.page = SharedPage.make()
+        except OSError as exc:
+            for close in opened:
+                close()
+            raise WorkerLost(f"the worker process {self._name!r} cannot be started: {in_words(exc)}") from exc
+        keep_from_forks(self)
+        return self._ours
+
+    def start(self, config: WorkerConfig) -> None:
+        """Start the process, and return at once."""
+        self._config: WorkerConfig = {
+            **config,
+            "fd": self._theirs.fileno(),
+            "lifeline": self._their_lifeline.fileno(),
+            "page": self.page.fd,
+            "parent": os.getpid(),
+            "signalled": _KERNEL_ENDS_CHILDREN,
+        }
+        if not _running:
+            # Late, so that it is among the first things that are done at exit.
+            atexit.unregister(end_all)
+            atexit.register(end_all)
+        _running[self] = None
+        try:
+            self.thread.start()
+        except BaseException:
+            self._release()
+            raise
+
+    def _run(self) -> None:
+        """Start the process, and wait for its end. Runs on `thread`: to the kernel, that is the parent."""
+        # The process inherits this mask until it ignores the signal: only the main process handles Ctrl-C.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process = self._start()
+            if process is not None:
+                with suppress(OSError):  # it has ended already
+                    self._lifeline.write(json.dumps(self._config).encode() + b"\n")
+                self.code = process.wait()
+        except Exception as exc:
+            self.cause = exc
+        finally:
+            self._release()
+            self._on_end()
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        config = self._config
+        command = [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", _PROGRAM]  # type: ignore[attr-defined]
+        with self._lock:
+            if self._must_end or _is_exiting:
+                return None
+            process = self._process = subprocess.Popen(
+                [*command, str(config["lifeline"])],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(config["fd"], config["lifeline"], config["page"]),
+            )
+            self._close_theirs()
+        if not _KERNEL_ENDS_CHILDREN:
+            self._watcher = Watcher(process.pid)
+            keep_from_forks(self._watcher)
+        return process
+
+    # -- end
+
+    def end(self) -> Closer:
+        """Let it end. Returns a thread that waits for that, and kills it if need be."""
+        self.let_go()
+        closer = Closer(f"{self._name} (ends)", self._wait_or_kill)
+        closer.start()
+        return closer
+
+    def let_go(self) -> None:
+        """Close its lifeline and its connection, so that it ends by itself."""
+        with self._lock:
+            self._must_end = True
+            with suppress(OSError):
+                self._lifeline.close()
+        with suppress(OSError):
+            self._ours.shutdown(socket.SHUT_RDWR)
+
+    def _wait_or_kill(self) -> None:
+        self.thread.join(_GRACE)
+        self.kill()
+        self.thread.join()
+
+    def kill(self) -> None:
+        """End it at once; also if it has not been started yet."""
+        with self._lock:
+            self._must_end = True
+            process = self._process
+        if process is not None and self.code is None:
+            with suppress(OSError):
+                process.kill()
+
+    def join(self, seconds: float) -> None:
+        """Wait for its end, but not for long."""
+        self.thread.join(seconds)
+
+    def _release(self) -> None:
+        _running.pop(self, None)
+        with self._lock:
+            self._close_theirs()
+            with suppress(OSError):
+                self._lifeline.close()
+        if self._watcher is not None:
+            self._watcher.dismiss()
+
+    def _close_theirs(self) -> None:
+        self._theirs.close()
+        self._their_lifeline.close()
+        self.page.close_fd()
+
+    def after_fork(self) -> None:
+        """In a forked child: the process is its parent's, and so is the connection."""
+        _running.clear()
+        self._lock = threading.Lock()
+        self._process = None
+        close_in_child(self._ours)
+        self._close_theirs()
+        with suppress(OSError):
+            self._lifeline.close()
+
+
+def _pipe() -> tuple[io.FileIO, io.FileIO]:
+    """A pipe: the end to write to, and the end to read from."""
+    reading, writing = os.pipe()
+    return io.FileIO(writing, "w"), io.FileIO(reading, "r")
+
+
+def end_all() -> None:
+    """End the processes that are left when the program exits. They may run their own exit functions, for a while."""
+    global _is_exiting
+    _is_exiting = True
+    left = list(_running)
+    for process in left:
+        process.let_go()
+    deadline = monotonic() + _GRACE
+    for process in left:
+        process.join(max(0.0, deadline - monotonic()))
+    for process in left:
+        process.kill()
+    for process in left:
+        process.join(_GRACE)

@@ -1,0 +1,259 @@
+"""What one actor in a worker can do to the others there: nothing, unless it is itself to end and does not let go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from greenroom import Actor, ActorSystem, DeadLetter, ExitKind, Process, Supervision, SystemConfig
+from greenroom.errors import NotSendable, WireError, WorkerLost
+from greenroom.testing import assert_ledger_balanced
+from tests.system.dispatchers.processes.test_lives import _witness
+from tests.system.dispatchers.processes.test_messages import ONE
+from tests.system.dispatchers.processes.unruly import (
+    Busy,
+    Hooked,
+    Many,
+    PanicsWhenRead,
+    PanicsWhenSent,
+    Teller,
+)
+
+HASTY = SystemConfig(
+    dispatchers={"process": Process(workers=1)}, supervision=Supervision(backoff=None), stop_timeout=0.2
+)
+
+
+class Hearer(Actor[Any, Any]):
+    """Keeps what it hears, in the main process."""
+
+    def __init__(self, heard: list[Any]) -> None:
+        self.heard = heard
+
+    def receive(self, message: Any) -> None:
+        self.heard.append(message)
+
+
+# -- a neighbour that is merely busy
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "restart", "crash"])
+async def test_the_end_of_one_does_not_end_another_that_is_busy(
+    end: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ActorSystem(config=HASTY) as system:
+        idle = system.spawn(Hooked, dispatcher="process", name="idle")
+        busy = system.spawn(Busy, dispatcher="process", name="busy")
+        pid = await idle.ask("pid")
+        witness, begun = _witness(system)
+        asked = asyncio.ensure_future(busy.ask(("until", tmp_path / "go", witness)))
+        await begun.wait()
+        if end == "crash":
+            idle.fail(ValueError("on purpose"))
+        else:
+            getattr(idle, end)()
+        if end in ("stop", "kill"):
+            assert (await idle.terminated()).kind is ExitKind.KILLED
+        else:
+            while "was not reached" not in caplog.text:  # noqa: ASYNC110 - a log record is no event
+                await asyncio.sleep(0.01)
+        assert not asked.done()
+        (tmp_path / "go").touch()
+        assert await asked == "done"
+        assert await busy.ask("pid") == pid
+        if end not in ("stop", "kill"):
+            assert await idle.ask("pid") == pid
+        await system.settle()
+        assert system.ledger(busy).lost == 0
+        assert_ledger_balanced(system)
+    (told,) = [one.getMessage() for one in caplog.records if "was not reached" in one.getMessage()]
+    assert told.startswith("/idle was not reached")
+    assert "/busy keeps that busy" in told
+
+
+@pytest.mark.parametrize("what", ["until", "keep the lock"])
+async def test_one_that_is_itself_to_end_and_does_not_let_go_takes_the_worker_with_it(
+    what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ActorSystem(config=HASTY) as system:
+        idle = system.spawn(Hooked, dispatcher="process", name="idle")
+        busy = system.spawn(Busy, dispatcher="process", name="busy")
+        pid = await idle.ask("pid")
+        witness, begun = _witness(system)
+        busy.tell(("until", tmp_path / "never", witness) if what == "until" else (what, witness))
+        await begun.wait()
+        busy.stop()
+        assert (await busy.terminated()).kind is ExitKind.KILLED
+        while await _pid_of(idle) in (pid, None):
+            pass
+    assert any("was ended: /busy held it" in record.getMessage() for record in caplog.records)
+
+
+async def _pid_of(ref: Any) -> int | None:
+    try:
+        pid: int = await ref.ask("pid")
+    except WorkerLost:
+        return None
+    return pid
+
+
+async def test_one_that_is_started_again_goes_where_nobody_holds_the_thread(tmp_path: Path) -> None:
+    config = SystemConfig(
+        dispatchers={"process": Process(workers=2)}, supervision=Supervision(backoff=None), stop_timeout=0.2
+    )
+    async with ActorSystem(config=config) as system:
+        first, second, third = (system.spawn(kind, dispatcher="process") for kind in (Busy, Hooked, Hooked))
+        pids = [await ref.ask("pid") for ref in (first, second, third)]
+        assert pids[2] == pids[0] != pids[1]
+        witness, begun = _witness(system)
+        asked = asyncio.ensure_future(first.ask(("until", tmp_path / "go", witness)))
+        await begun.wait()
+        third.restart()
+        assert await third.ask("pid") == pids[1]
+        assert not asked.done()
+        (tmp_path / "go").touch()
+        assert await asked == "done"
+
+
+# -- one bad item among what a worker says
+
+
+class Raises(logging.Handler):
+    """Raises on some records."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "bad" in record.getMessage():
+            raise ValueError("this handler is broken")
+
+
+def _refuse(record: logging.LogRecord) -> bool:
+    if "bad" in record.getMessage():
+        raise ValueError("this filter is broken")
+    return True
+
+
+@pytest.fixture(params=["handler", "filter"])
+def broken_log(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A logger of the program that raises on some records."""
+    logger = logging.getLogger("guest")
+    handler = Raises()
+    if request.param == "handler":
+        logger.addHandler(handler)
+    else:
+        logger.addFilter(_refuse)
+    yield
+    logger.removeHandler(handler)
+    logger.removeFilter(_refuse)
+
+
+@pytest.mark.usefixtures("broken_log")
+async def test_a_log_that_raises_on_one_record_of_a_guest_costs_that_record_only(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with ActorSystem(config=ONE) as system:
+        ref = system.spawn(Hooked, dispatcher="process")
+        pid = await ref.ask("pid")
+        assert await ref.ask("log") == pid
+        assert await ref.ask("pid") == pid
+    assert "good record" in caplog.text
+    assert "is broken" in capfd.readouterr().err
+
+
+async def test_a_message_that_another_system_cannot_take_is_a_dead_letter() -> None:
+    small = SystemConfig(dispatchers={"process": Process(workers=1, frame_limit=1 << 16)})
+    async with ActorSystem("one", config=ONE) as one, ActorSystem("two", config=small) as two:
+        letters: list[DeadLetter] = []
+        one.dead_letters.subscribe(letters.append)
+        ref = one.spawn(Teller, dispatcher="process")
+        other = two.spawn(Teller, dispatcher="process")
+        pid = await ref.ask("pid")
+        await other.started()
+        await ref.ask(("tell", other, "x" * 100_000, "small"))
+        assert await ref.ask("pid") == pid
+        await one.settle()
+        assert [letter.recipient for letter in letters] == [other]
+        assert "larger than the limit" in letters[0].reason
+        await two.settle()
+        assert two.ledger(other).handled == 1
+
+
+# -- very many buffers, and what is no exception
+
+
+@pytest.mark.parametrize("size", [8, 5_000])
+async def test_a_value_with_thousands_of_buffers_arrives_wherever_it_goes(size: int) -> None:
+    heard: list[Any] = []
+    async with ActorSystem(config=ONE) as system:
+        ear = system.spawn(Hearer, heard)
+        ref = system.spawn(Teller, dispatcher="process")
+        assert await ref.ask(Many(5_000, size)) == 5_000
+        for _ in range(3):
+            ref.tell(Many(2_000, size))
+        await ref.ask(("tell many", ear, 5_000))
+        reply = await ref.ask(("reply", "many"))
+        assert reply.is_as_made()
+        assert (await ref.inspect())["many"].is_as_made()
+        made = system.spawn(Keeps, Many(5_000, size), dispatcher="process")
+        assert await made.ask("count") == 5_000
+        await system.settle()
+        assert len(heard) == 1
+        assert heard[0].is_as_made()
+        assert_ledger_balanced(system)
+
+
+class Keeps(Actor[Any, Any]):
+    """Keeps what it is made with."""
+
+    def __init__(self, many: Many) -> None:
+        self.many = many
+
+    def receive(self, message: Any) -> int:
+        return len(self.many.parts)
+
+
+async def test_a_message_that_panics_when_it_is_read_is_an_error_to_its_sender_alone() -> None:
+    async with ActorSystem(config=ONE) as system:
+        ref, other = (system.spawn(Teller, dispatcher="process") for _ in range(2))
+        pid = await other.ask("pid")
+        with pytest.raises(WireError, match="Panic: read"):
+            await ref.ask(PanicsWhenRead())
+        ref.tell(PanicsWhenRead())
+        assert await ref.ask("pid") == await other.ask("pid") == pid
+        with pytest.raises(WireError, match="Panic: read"):
+            await ref.ask(("reply", "panic"))
+        with pytest.raises(NotSendable):
+            await ref.ask(("reply", "unsendable panic"))
+        with pytest.raises(NotSendable, match="Panic: sent"):
+            ref.tell(PanicsWhenSent())
+        assert await ref.ask("pid") == await other.ask("pid") == pid
+        await system.settle()
+        assert_ledger_balanced(system)
+
+
+async def test_an_actor_whose_arguments_panic_is_a_failed_start() -> None:
+    async with ActorSystem(config=SystemConfig(dispatchers={"process": Process(workers=1)})) as system:
+        other = system.spawn(Teller, dispatcher="process")
+        pid = await other.ask("pid")
+        ref = system.spawn(Keeps, PanicsWhenRead(), dispatcher="process")
+        ref.stop()
+        await ref.terminated()
+        assert await other.ask("pid") == pid
+
+
+async def test_what_a_guest_tells_the_main_process_that_panics_when_read_is_a_dead_letter() -> None:
+    heard: list[Any] = []
+    async with ActorSystem(config=ONE) as system:
+        ear = system.spawn(Hearer, heard)
+        ref = system.spawn(Teller, dispatcher="process")
+        pid = await ref.ask("pid")
+        await ref.ask(("tell a panic", ear))
+        await ref.ask(("tell", ear, "good"))
+        await system.settle()
+        assert heard == ["good"]
+        assert await ref.ask("pid") == pid
+        assert any("cannot be read" in letter.reason for letter in system.dead_letters.recent())
