@@ -18,7 +18,7 @@ from greenroom.errors import SendTimeout
 from greenroom.system import shutdown
 from greenroom.testing import TestProbe
 from tests.conformance.askers import until
-from tests.system.dispatchers.processes.sleepers import Blocks, Cleaner, Sleeper
+from tests.system.dispatchers.processes.sleepers import Cleaner, Fickle, Sleeper
 
 DEADLINE = 120.0
 ONE = {"process": Process(workers=1), "one": Parallel(threads=1)}
@@ -85,7 +85,7 @@ def test_time_passes_after_a_message_that_could_not_be_sent_to_a_worker_process(
         ref, waiting = (system.spawn(Sleeper, dispatcher="process") for _ in range(2))
         await ref.started()
         waiting.tell("wait for ever")
-        ref.tell(Blocks(5_000))
+        ref.tell(Fickle())
         for _ in range(2):
             await clock.advance(1.0, patience=DEADLINE)
         assert await ref.ask("moments", timeout=None) == []

@@ -7,13 +7,12 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from pickle import PickleBuffer
 from typing import Any
 
 from greenroom import Actor
 from greenroom.errors import AskTimeout
 
-__all__ = ["Blocks", "Cleaner", "Sleeper"]
+__all__ = ["Cleaner", "Fickle", "Sleeper"]
 
 
 class Sleeper(Actor[Any, Any]):
@@ -73,11 +72,14 @@ class Cleaner(Actor[Any, Any]):
         return message
 
 
-class Blocks:
-    """So many buffers of its own, which travel beside the message."""
+class Fickle:
+    """Can be pickled when it is told, and not when it is sent."""
 
-    def __init__(self, many: int) -> None:
-        self.many = many
+    def __init__(self) -> None:
+        self.times = 0
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return list, ([PickleBuffer(bytearray(8)) for _ in range(self.many)],)
+    def __reduce__(self) -> Any:
+        self.times += 1
+        if self.times > 1:
+            raise ValueError("only once")
+        return str, ()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import resource
+import threading
 from typing import Any
 
 import pytest
@@ -153,20 +155,56 @@ async def test_an_environment_larger_than_a_frame_is_a_failed_start() -> None:
             await ref.started()
 
 
-async def test_a_machine_without_fds_is_a_failed_start_and_the_next_one_is_none() -> None:
+@pytest.mark.parametrize("left", range(10))
+async def test_a_machine_without_fds_is_a_failed_start_and_the_next_one_is_none(left: int) -> None:
     config = SystemConfig(dispatchers={"process": Process(workers=1)}, supervision=Supervision(Directive.STOP))
     async with ActorSystem(config=config) as system:
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         ref = system.spawn(Troubled, dispatcher="process")
-        lowest_free = os.open(os.devnull, os.O_RDONLY)
-        os.close(lowest_free)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_highest_but(left), hard))
+        error = None
         try:
-            with pytest.raises(WorkerLost, match="Too many open files"):
-                await ref.started()
+            await ref.started()
+        except WorkerLost as exc:
+            error = exc
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        assert (await ref.terminated()).kind is ExitKind.PANIC
+        if error is None:
+            assert left > 4, "a socket pair, a pipe, and the page"
+        else:
+            assert "Too many open files" in str(error)
+            assert (await ref.terminated()).kind is ExitKind.PANIC
+        assert await system.spawn(Troubled, dispatcher="process").ask("seen") == []
+
+
+def _highest_but(count: int) -> int:
+    """A limit for descriptors that leaves so many free."""
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(count + 1)]
+    for fd in opened:
+        os.close(fd)
+    return opened[-1]
+
+
+@pytest.mark.parametrize("which", range(3))
+async def test_a_machine_without_threads_is_a_failed_start_and_the_next_one_is_none(
+    which: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = SystemConfig(dispatchers={"process": Process(workers=1)}, supervision=Supervision(Directive.STOP))
+    real, count = threading.Thread.start, itertools.count()
+
+    def start(self: threading.Thread) -> None:
+        if next(count) == which:
+            raise RuntimeError("can't start new thread")
+        real(self)
+
+    async with ActorSystem(config=config) as system:
+        ref = system.spawn(Troubled, dispatcher="process")
+        monkeypatch.setattr(threading.Thread, "start", start)
+        if which == 0:
+            with pytest.raises(WorkerLost, match="can't start new thread"):
+                await ref.started()
+        else:
+            await ref.started()
         assert await system.spawn(Troubled, dispatcher="process").ask("seen") == []
 
 

@@ -19,7 +19,7 @@ from greenroom.actor.records.states import State
 from greenroom.errors import WorkerLost
 from greenroom.exits import NORMAL
 from greenroom.system.dispatchers.processes.pool.messages import RemoteCall, RemoteMessages
-from greenroom.system.dispatchers.processes.pool.ports import PoolPort, WorkerPort
+from greenroom.system.dispatchers.processes.pool.ports import Hold, PoolPort, WorkerPort
 from greenroom.system.dispatchers.processes.pool.window import Window
 from greenroom.system.dispatchers.processes.relay import error_of
 from greenroom.wire.codec import registered_names, require_sendable, unpacked
@@ -81,8 +81,9 @@ class ProcessExecutor(Executor):
         # The hand-off that is under way: messages, or a call.
         self._in_flight: RemoteMessages | None = None
         self._call: RemoteCall | None = None
-        # When we sent a cancellation that the worker has not confirmed.
+        # When we sent a cancellation that the worker has not confirmed, and who held the worker then.
         self._cancelled_at: float | None = None
+        self._hold_then: Hold | None = None
         # Timers that the actor has handles of.
         self.timers: dict[int, Timer] = {}
 
@@ -319,6 +320,7 @@ class ProcessExecutor(Executor):
         if self.worker is not None:
             if self._cancelled_at is None:
                 self._cancelled_at = monotonic()
+                self._hold_then = self.worker.hold()
             self.worker.tell(("cancel", self.number))
 
     def cancel_confirmed(self) -> None:
@@ -336,11 +338,12 @@ class ProcessExecutor(Executor):
         if worker is None:
             return
         holder = worker.holder()
+        has_held = self._hold_then == worker.hold()
         was_cancelled = self._cancelled_at is not None and monotonic() - self._cancelled_at > _PROMPT
         worker.release(self)
         self._drop_requests(worker)
         if holder is self:
-            if was_cancelled:
+            if was_cancelled and has_held:
                 worker.kill(f"{self.cell.shown()} held it, and would not be interrupted")
             else:
                 worker.end_unless_free(self)

@@ -109,6 +109,10 @@ class WorkerPort(Protocol):
         """Have `tell` called when it next reports that it is idle."""
         ...
 
+    def hold(self) -> Hold:
+        """Whose code its thread runs at present, as its page says."""
+        ...
+
     def holder(self) -> ExecutorPort | None:
         """The actor whose code its thread runs at present."""
         ...

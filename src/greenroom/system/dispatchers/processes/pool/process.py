@@ -154,11 +154,15 @@ class WorkerProcess:
 
     # -- end
 
-    def end(self) -> Closer:
+    def end(self) -> threading.Thread:
         """Let it end. Returns a thread that waits for that, and kills it if need be."""
         self.let_go()
         closer = Closer(f"{self._name} (ends)", self._wait_or_kill)
-        closer.start()
+        try:
+            closer.start()
+        except RuntimeError:  # there is no thread left to wait with
+            self.kill()
+            return self.thread
         return closer
 
     def let_go(self) -> None:

@@ -45,17 +45,17 @@ def main(config: WorkerConfig) -> None:
     """Host actors until the main process is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked until we could ignore it
-    lifeline = Lifeline(config["lifeline"])
-    lifeline.end_with(config["parent"], config["signalled"])
-    threading.current_thread().name = config["name"]
     # Not the usual exit, which waits for threads that a handler may have left running.
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        try:
-            runner.run(_serve(config))
-        except BaseException:
-            traceback.print_exc()
-            _leave(1)
-        _leave(0)
+    try:
+        lifeline = Lifeline(config["lifeline"])
+        lifeline.end_with(config["parent"], config["signalled"])
+        threading.current_thread().name = config["name"]
+        runner = asyncio.Runner(loop_factory=loop_factory())
+        runner.run(_serve(config))
+    except BaseException:
+        traceback.print_exc()
+        _leave(1)
+    _leave(0)
 
 
 async def _serve(config: WorkerConfig) -> None:
