@@ -7,6 +7,7 @@ from greenroom._core.receipt cimport Receipt
 cdef bint COMPILED
 cdef double BUCKETS_PER_SECOND
 cdef int NEW, PENDING, QUEUED, OVER, TICKED
+cdef Py_ssize_t FOLLOWED
 cdef object _DATA, _deadline, insort_right, heapify, ceil, get_ident, heappop, heappush
 
 cdef class Alarm(Receipt):
@@ -42,6 +43,7 @@ cdef class Timer(Alarm):
     cdef _after_tick(self)
     @cython.locals(late=double, missed="long long")
     cdef _skip_missed(self)
+    @cython.locals(timers=Timers)
     cpdef bint cancel(self)
 
 @cython.final

@@ -40,6 +40,8 @@ BUCKETS_PER_SECOND = 128.0
 LONGEST_DELAY: float = 1e12
 """Thirty thousand years, in seconds: beyond it, bucket numbers would not fit."""
 SHORTEST_INTERVAL: float = 1e-6
+FOLLOWED = 1000
+"""How many pending timers of a loop the garbage collector follows."""
 MOST_MISSED = 1 << 60
 
 NEW = 0
@@ -80,9 +82,9 @@ class Alarm(Receipt):
 class Timer(Alarm):
     """A message to come, once or again and again. The receipt of its own ticks, so that a cancelled one is not handled.
 
-    When compiled, the garbage collector does not follow timers: a million of them took it three times as long as
-    starting them (`make bench`, P11). A timer lets go of everything when it ends, so the price is only this: a loop
-    that is dropped with timers pending, and never closed, is not collected.
+    When compiled, the garbage collector follows only the first `FOLLOWED` timers of a loop: a million of them took it
+    three times as long as starting them (`make bench`, P11). A timer lets go of everything when it ends, of its loop
+    too, so the price is only this: a loop that is dropped with more timers pending, and never closed, is not collected.
     """
 
     __slots__ = (
@@ -109,11 +111,12 @@ class Timer(Alarm):
         owner: Cell | None,
     ) -> None:
         """What `__init__` would do; `Loop.start_timer` makes timers without one, as in `Loop.spawn`."""
-        if COMPILED:
+        if COMPILED and timers.count >= FOLLOWED:
             untrack(self)
         self.set_up_alarm(deadline)
         self._sender: object = None if owner is None else owner.ref
-        self.timers = timers
+        # Invariant: None once it is over, for whoever keeps the timer must not keep the loop
+        self.timers: Timers = timers
         self.target: Cell = target
         self.message = message
         self.interval = interval
@@ -141,12 +144,13 @@ class Timer(Alarm):
 
     def cancel(self) -> bool:
         """Let no further tick be handled, a queued one neither; False when the timer was over already."""
-        if self._state == OVER:
+        timers = self.timers
+        if self._state == OVER or timers is None:  # it may end meanwhile, on another thread
             return False
-        if not self.timers.is_own_thread():
-            return self.timers.ask_owner(self.cancel)
+        if not timers.is_own_thread():
+            return timers.ask_owner(self.cancel)
         if self._state == PENDING:
-            self.timers.remove(self)
+            timers.remove(self)
         self.end()
         return True
 
@@ -219,7 +223,7 @@ class Timer(Alarm):
             else:
                 owner.timers = self._next
             self._next = self._previous = self.owner = None
-        self.target = self.message = self._sender = None  # type: ignore[assignment]
+        self.target = self.message = self._sender = self.timers = None  # type: ignore[assignment]
 
 
 class Bucket:
@@ -440,4 +444,5 @@ class Timers:
     def _end_all(self, alarms: list[Alarm | None]) -> None:
         for timer in alarms:
             if timer is not None and timer._state == PENDING:
+                timer._bucket = None
                 timer.end()

@@ -269,7 +269,7 @@ def tombstone_of(reason: ExitReason, name: str | tuple[str], parent: Any, histor
     """Made without a call of the class, which costs three times as much."""
     tombstone = new_object(Tombstone) if COMPILED else Tombstone()
     tombstone.set_up(reason, name, parent, history)
-    if COMPILED and parent is None and (reason is NORMAL or reason is SHUTDOWN or reason is KILLED):
+    if COMPILED and parent is None and history is None and (reason is NORMAL or reason is SHUTDOWN or reason is KILLED):
         # Nothing in it leads back to the system, as a parent does, and a traceback may: the garbage collector need not
         # follow it.
         untrack(tombstone)
