@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import (
+    Actor,
     ActorSystem,
     ActorTerminated,
     ChildSpec,
@@ -21,6 +22,7 @@ from greenroom import (
     ExitKind,
     ExitReason,
     ManualClock,
+    MonitorRef,
     OnRestart,
     State,
     StopChild,
@@ -109,7 +111,7 @@ def test_a_supervisors_child_is_down_when_it_is_stopped_for_good(play: Play) -> 
 
 @pytest.mark.parametrize("when", ["before", "queued", "resting"])
 @pytest.mark.parametrize("policy", list(OnRestart))
-def test_the_monitors_of_an_actor_stay_when_it_restarts(play: Play, when: str, policy: OnRestart) -> None:  # 014
+def test_the_monitors_of_an_actor_end_when_it_restarts(play: Play, when: str, policy: OnRestart) -> None:  # 014
     clock = ManualClock()
 
     async def program(system: ActorSystem) -> None:
@@ -117,7 +119,7 @@ def test_the_monitors_of_an_actor_stay_when_it_restarts(play: Play, when: str, p
         target = system.spawn(Plain)
         supervision = Supervision(backoff=SLOWLY.backoff, mailbox=policy)
         holder = system.spawn(AsyncDoer, log, supervision=supervision)
-        (mref,) = await holder.ask(monitor_all(target))
+        await holder.ask(monitor_all(target))
         if when == "queued":
             with pytest.raises(ValueError, match="bad"):
                 async with Busy(system, holder, raising(BAD)):
@@ -134,19 +136,64 @@ def test_the_monitors_of_an_actor_stay_when_it_restarts(play: Play, when: str, p
         if when == "before":
             await end(target)
             await system.settle()
+        assert log == []
+        (mref,) = await holder.ask(monitor_all(target))
+        await system.settle()
         assert [down.mref for down in log] == [mref]
 
     play(program, clock=clock)
 
 
-def test_the_new_incarnation_can_give_up_what_the_old_one_monitored(play: Play) -> None:  # 014
+class Rewatcher(Actor[Any, Any]):
+    """Monitors `target` anew in each of its lives; with `fails`, its start fails after that."""
+
+    def __init__(self, target: Ref, log: list[Any], fails: list[BaseException]) -> None:
+        self.target = target
+        self.log = log
+        self.fails = fails
+
+    def pre_start(self) -> None:
+        self.log.append(self.ctx.monitor(self.target))
+        if self.fails:
+            raise self.fails.pop().with_traceback(None)
+
+    def receive(self, message: Any) -> None:
+        if isinstance(message, BaseException):
+            raise message.with_traceback(None)
+        self.log.append(message)
+
+
+@pytest.mark.parametrize("how", ["failure", "restart", "failed start"])
+def test_an_actor_that_monitors_when_it_starts_has_one_monitor_however_often_it_restarts(
+    play: Play, how: str
+) -> None:  # 014
+    log: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        target = system.spawn(Plain)
+        fails: list[BaseException] = [BAD] * 3 if how == "failed start" else []
+        holder = system.spawn(Rewatcher, target, log, fails, supervision=AT_ONCE)
+        for _ in range(3 - len(fails)):
+            await holder.started()
+            holder.restart() if how == "restart" else holder.tell(BAD)
+            await system.settle()
+        await holder.ask("hello")
+        assert [type(one) for one in log] == [*[MonitorRef] * 4, str]
+        await end(target)
+        await system.settle()
+        assert [(down.mref, down.ref) for down in log[5:]] == [(log[3], target)]
+
+    play(program)
+
+
+def test_the_new_incarnation_has_no_monitor_of_the_old_one_to_give_up(play: Play) -> None:  # 014
     async def program(system: ActorSystem) -> None:
         log: list[Any] = []
         target, holder = system.spawn(Plain), system.spawn(Doer, log, supervision=AT_ONCE)
         (mref,) = await holder.ask(monitor_all(target))
         holder.fail(BAD)
         await system.settle()
-        await holder.ask(lambda ctx: ctx.demonitor(mref))
+        assert await holder.ask(lambda ctx: ctx.demonitor(mref)) is False
         await end(target)
         await system.settle()
         assert log == []

@@ -237,6 +237,11 @@ class Book:
         if flush:
             me.queue[:] = [item for item in me.queue if item.kind != "down" or item.what != mref]
 
+    def forget_monitors(self, me: Life) -> None:
+        """They belong to one incarnation, and so does a `Down` that is queued."""
+        me.monitors.clear()
+        me.queue[:] = [item for item in me.queue if item.kind != "down"]
+
     def link(self, me: Life, other: Life) -> None:
         if other.alive:
             me.links.add(other)

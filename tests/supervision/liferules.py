@@ -55,6 +55,7 @@ class Model(Ends):
         if life.phase is not Phase.NEW:
             self._require_place(life)
         self.loosen(life)
+        self.forget_monitors(life)
         life.instance += 1
         life.phase = Phase.STARTING
         life.traps = life.start_broken = False

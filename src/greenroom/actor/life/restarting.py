@@ -2,7 +2,7 @@
 
 1  `pre_restart(cause)`, and `snapshot()`: of an instance that was running
 2  its children are stopped
-3  `post_stop` of the old instance; its timers, pipes and behaviors end
+3  `post_stop` of the old instance; its timers, monitors, pipes and behaviors end
 4  it rests: messages wait in its mailbox, orders still act
 5  when the restart is due: a fresh instance from the factory, with the same arguments
 6  `pre_start`, `restore(state)`, `post_restart`, `post_start`
@@ -213,6 +213,8 @@ def _let_go_of_instance(
         task.cancel()
     extras.behaviors.clear()
     extras.on_signal = extras.keyed = None
+    if extras.monitors is not None:  # each call made one, and the next instance will make its own
+        extras.monitors.end_all(record)
     if extras.links is not None:
         extras.links.traps_exits = False
     cell.subject = cell.handler = cell.context = None

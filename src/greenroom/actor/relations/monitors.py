@@ -2,6 +2,9 @@
 
 As with watches, both sides know of it. A `Down` that is on its way stands for the monitor until its turn comes, so a
 monitor that was given up in the meantime has no effect.
+
+A monitor belongs to the incarnation that called `monitor()`: only that one has the `MonitorRef`. There is at most one
+watch of an actor, and one link with it: those outlive a restart.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ class Monitors:
         self.monitored_by: dict[MonitorRef, Cell] = {}
 
     def end_all(self, record: ActorRecord) -> None:
-        """The actor has ended: it need not hear of others any more."""
+        """The actor, or its present incarnation, has ended: it need not hear of others any more."""
         for mref in list(self.own):
             demonitor(record, mref, flush=True)
 
