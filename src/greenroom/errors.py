@@ -327,14 +327,19 @@ class MessageDropped(GreenroomError):
 
 
 class HandlerBroken(GreenroomError):
-    """The handler of an ask was cancelled, or raised what is no `Exception` (its cause); the actor goes on."""
+    """The actor asked goes on, but will not answer.
+
+    Its handler was cancelled, or raised what is no `Exception` (the cause). Or the actor was restarted before it gave a
+    reply that it had deferred.
+    """
 
     code = "handler_broken"
 
-    def __init__(self, ref: object, cause: BaseException) -> None:
+    def __init__(self, ref: object, cause: BaseException | None, happened: str | None = None) -> None:
+        if happened is None:
+            happened = f"its handler ended with {in_words(cause)}"  # type: ignore[arg-type]
         super().__init__(
-            f"{ref} did not finish the message: its handler ended with {in_words(cause)}; ask again, if handling the "
-            "first half twice does no harm"
+            f"{ref} did not finish the message: {happened}; ask again, if handling the first half twice does no harm"
         )
         self.ref = ref
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,9 @@ from greenroom import (
     ActorSystem,
     ActorTerminated,
     Behaviors,
+    ChildSpec,
     Context,
+    Directive,
     Down,
     Exit,
     ExitKind,
@@ -19,9 +22,23 @@ from greenroom import (
     Reply,
     State,
     Supervision,
+    Supervisor,
 )
+from greenroom.errors import HandlerBroken
 from greenroom.testing import TestProbe
-from tests.conformance.incarnations import AT_ONCE, BAD, Bird, Book, Gate, Phoenix, every_phoenix, slow, turns
+from tests.conformance.incarnations import (
+    AT_ONCE,
+    BAD,
+    Bird,
+    Book,
+    Gate,
+    Phoenix,
+    Ref,
+    every_phoenix,
+    slow,
+    soon,
+    turns,
+)
 from tests.conformance.lives import ended
 
 if TYPE_CHECKING:
@@ -125,25 +142,78 @@ def test_a_piped_awaitable_of_the_old_instance_never_reaches_the_new_one(
     play(program, supervision=AT_ONCE)
 
 
+RESTARTS: dict[str, Callable[[Ref], object]] = {
+    "failure": lambda ref: ref.tell(BAD),
+    "told to fail": lambda ref: ref.fail(BAD),
+    "restart": lambda ref: ref.restart(BAD),
+    "restart without a cause": lambda ref: ref.restart(),
+}
+
+
 @every_phoenix
-def test_replies_it_owes_can_still_be_given(play: Play, kind: Any) -> None:  # case 26, decision 014
+@pytest.mark.parametrize("how", RESTARTS)
+def test_replies_it_owes_fail_with_the_old_instance(play: Play, kind: Any, how: str) -> None:  # case 26, decision 014
+    clock = ManualClock()
+
     async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, Book())
+        book = Book()
+        ref = system.spawn(kind, book, supervision=slow(10.0))
         kept: list[Reply] = []
         asked = [ref.ask(lambda me: kept.append(me.ctx.defer_reply()), timeout=None) for _ in range(3)]
+        book.acts["post_stop 1"] = lambda me: kept[0].send("the last word")
+        await system.settle()
+        RESTARTS[how](ref)
+        await clock.advance(0.0)
+        assert await soon(system, asked[0]) == "the last word"
+        for question in asked[1:]:  # at once, not when the backoff is over
+            with pytest.raises(HandlerBroken, match="deferred") as caught:
+                await soon(system, question)
+            assert caught.value.__cause__ is (None if "without" in how else BAD)
+        kept[1].send("too late")
+        await clock.advance(10.0)
+        assert await soon(system, ref.ask(lambda me: me.number)) == 2
+        assert [(letter.message, letter.reason) for letter in system.dead_letters.recent()] == [
+            ("too late", "late reply")
+        ]
+
+    play(program, clock=clock)
+
+
+def test_replies_it_owes_can_still_be_given_by_one_that_is_resumed(play: Play) -> None:  # M7, case 26
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Phoenix, Book(), supervision=Supervision(Directive.RESUME))
+        kept: list[Reply] = []
+        asked = [ref.ask(lambda me: kept.append(me.ctx.defer_reply()), timeout=None) for _ in range(2)]
         ref.tell(BAD)
-        assert await ref.ask(lambda me: me.number) == 2
+        assert await ref.ask(lambda me: me.number) == 1
         kept[0].send("late, but given")
-        kept[1].fail(LookupError("refused"))
         assert await asked[0] == "late, but given"
-        with pytest.raises(LookupError):
-            await asked[1]
-        assert not asked[2].done()
+        assert not asked[1].done()
         ref.stop()
         with pytest.raises(ActorTerminated):
-            await asked[2]
+            await asked[1]
 
-    play(program, supervision=AT_ONCE)
+    play(program)
+
+
+def test_a_reply_that_a_supervisors_child_owes_fails_when_it_comes_back(play: Play) -> None:  # J10, 014
+    async def program(system: ActorSystem) -> None:
+        for end in (lambda ref: ref.stop(), lambda ref: ref.kill(), lambda ref: ref.tell(BAD)):
+            book = Book()
+            spec = Supervisor.spec([ChildSpec("one", Phoenix, (book,), backoff=None)])
+            supervisor = system.spawn(Supervisor, spec)
+            await supervisor.started()
+            child = system.actor(f"{supervisor.path}/one")
+            assert child is not None
+            kept: list[Reply] = []
+            asked = child.ask(lambda me, kept=kept: kept.append(me.ctx.defer_reply()), timeout=None)
+            await system.settle()
+            end(child)
+            with pytest.raises(HandlerBroken, match="deferred"):
+                await soon(system, asked)
+            assert await soon(system, child.ask(lambda me: me.number)) == 2
+
+    play(program)
 
 
 @every_phoenix

@@ -2,7 +2,7 @@
 
 1  `pre_restart(cause)`, and `snapshot()`: of an instance that was running
 2  its children are stopped
-3  `post_stop` of the old instance; its timers, monitors, pipes and behaviors end
+3  `post_stop` of the old instance; its timers, monitors, pipes and behaviors end, and the replies it owes fail
 4  it rests: messages wait in its mailbox, orders still act
 5  when the restart is due: a fresh instance from the factory, with the same arguments
 6  `pre_start`, `restore(state)`, `post_restart`, `post_start`
@@ -28,6 +28,7 @@ from greenroom.actor.messaging.timers import set_alarm
 from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.actor.records.restartstate import RestartGroup, RestartState, restart_state_of
 from greenroom.actor.records.states import State
+from greenroom.errors import in_words
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason, ends_system
 from greenroom.policy.directives import OnRestart
 
@@ -175,6 +176,7 @@ def rest(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) -
     restart_state = restart_state_of(record)
     life.clear_deadline(record)
     _let_go_of_instance(life, cell, record, extras, restart_state)
+    _break_off_replies(extras, restart_state.cause if reason.cause is None else reason.cause)
     _keep_or_clear(cell, record, extras, restart_state)
     extras.settings_of_behavior = None
     if record.state == STOPPING:
@@ -218,6 +220,14 @@ def _let_go_of_instance(
     if extras.links is not None:
         extras.links.traps_exits = False
     cell.subject = cell.handler = cell.context = None
+
+
+def _break_off_replies(extras: Extras, cause: BaseException | None) -> None:
+    """Replies that the old instance has deferred, and that even its last hook did not give, do not come any more."""
+    deferred, extras.deferred = extras.deferred, {}
+    why = "" if cause is None else f", because of {in_words(cause)}"
+    for question in list(deferred):
+        question.break_off(cause, f"it was restarted{why}, before it gave the reply that it had deferred")
 
 
 def _keep_or_clear(cell: Cell, record: ActorRecord, extras: Extras, restart_state: RestartState) -> None:

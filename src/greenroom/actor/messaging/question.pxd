@@ -41,6 +41,7 @@ cdef class Question(Wait):
     @cython.locals(question=Question, cell=Cell, asker=Cell, task=HandlerTask, passed=set)
     cdef tuple _find_cycle(self)
     cpdef end_with(self, object reason)
+    cpdef break_off(self, object cause, object happened)
     cdef object _terminated(self, object reason, object cause)
     cdef bint _goes_elsewhere(self, object method, object value) except? False
     cpdef answer(self, object value)

@@ -296,9 +296,7 @@ class Question(Wait):
             if isinstance(cause, Exception):
                 self.refuse(cause)
             elif self.target.loop.host.lives_on(self.target):
-                broken = HandlerBroken(self.target.shown(), cause)
-                broken.__cause__ = cause
-                self.refuse(broken)
+                self.break_off(cause, None)
             else:
                 self.refuse(self._terminated(self._reason() or ExitReason.of(cause), cause))
 
@@ -320,6 +318,12 @@ class Question(Wait):
     def end_with(self, reason: ExitReason) -> None:
         """The actor that was to answer has ended."""
         self.refuse(self._terminated(reason, reason.cause))
+
+    def break_off(self, cause: BaseException | None, happened: str | None) -> None:
+        """The actor that was to answer will not, though it goes on."""
+        broken = HandlerBroken(self.target.shown(), cause, happened)
+        broken.__cause__ = cause
+        self.refuse(broken)
 
     def _terminated(self, reason: object, cause: BaseException | None) -> ActorTerminated:
         error = ActorTerminated(self.target.shown(), reason)

@@ -111,6 +111,10 @@ class OwedReply(Protocol):
         """The actor that was to answer has ended."""
         ...
 
+    def break_off(self, cause: BaseException | None, happened: str | None) -> None:
+        """The actor that was to answer will not, though it goes on."""
+        ...
+
 
 class BehaviorPart(Protocol):
     """Who handles an actor's messages, and its signals; `CurrentBehavior` is it."""
