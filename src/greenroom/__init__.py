@@ -4,7 +4,7 @@ The house, from the ground up (a file imports only from floors below its own):
 
   errors, clock, lanes, exits,  what everything speaks of: failures, time, priorities, how actors end,
   ledger, seededrandom, frozen  what happened to every message; chance; immutable values
-  startfolder                   where the program was started
+  startfolder, runtimelog       where the program was started; the runtime's own log records
   _core                         the loop: cells with mailboxes, run queue, timers, delivery, async handlers
   policy                        supervision as pure values and functions
   actor, wire                   what a user writes against; bytes between processes

@@ -7,15 +7,15 @@ An observer that raises is logged and taken off; it never disturbs an actor.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable
 
 from greenroom.errors import HookError
 from greenroom.exits import ends_system
+from greenroom.runtimelog import RuntimeLog
 
 __all__ = ["EVENTS", "ObserverHooks"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 EVENTS: dict[str, tuple[str, ...]] = {
     "actor_started": ("ref",),

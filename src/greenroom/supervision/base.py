@@ -7,7 +7,6 @@ at once even in the middle of an operation, and nothing is ever retried in a loo
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, ClassVar
@@ -22,6 +21,7 @@ from greenroom.exits import KILLED, SHUTDOWN, ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff, next_delay
 from greenroom.policy.intensity import Window, elapsed
+from greenroom.runtimelog import RuntimeLog
 from greenroom.supervision.childrecord import (
     ENDING,
     LEAVING,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LATER", "Operation", "SupervisorBase"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 Operation = Generator[None, None, None]
 

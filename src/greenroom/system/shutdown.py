@@ -22,6 +22,7 @@ from greenroom.actor.messaging.drain import drain
 from greenroom.actor.records.record import ActorRecord
 from greenroom.exits import KILLED, SHUTDOWN
 from greenroom.frozen import Frozen
+from greenroom.runtimelog import RuntimeLog
 from greenroom.system.closer import Closer
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Phase", "Shutdown", "ShutdownReport"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 _END_TIME = 1.0
 """Seconds that we wait for idle threads to end, when the system has stopped."""

@@ -7,7 +7,6 @@ message: the loop only counts its ticks.
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 import time
@@ -16,6 +15,8 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
+from greenroom.runtimelog import RuntimeLog
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WATCHDOG", "unwatch", "watch"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 _CHECKS = 4
 """How often it checks a system in the time that a handler may take."""

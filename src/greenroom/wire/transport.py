@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 import os
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from greenroom.errors import FrameTooLarge, HandshakeFailed, WireError
+from greenroom.runtimelog import RuntimeLog
 
 __all__ = ["DEFAULT_LIMIT", "Buffer", "Connection", "Side"]
 
-_log = logging.getLogger("greenroom.wire")
+_log = RuntimeLog("greenroom.wire")
 
 Buffer = bytes | bytearray | memoryview
 

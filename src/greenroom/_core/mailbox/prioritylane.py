@@ -6,16 +6,17 @@ before it, as it would in any mailbox, and for none that came after it.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Any
 
+from greenroom.runtimelog import RuntimeLog
+
 __all__ = ["PriorityLane"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 _place = itemgetter(1)
 
 

@@ -5,17 +5,17 @@ This one serves bare cells; the actor floor puts its own in its place.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Coroutine
 
 from greenroom._core.behavior import BehaviorBase
 from greenroom._core.mailbox.cell import Cell
 from greenroom.exits import ends_system
 from greenroom.lanes import Lane
+from greenroom.runtimelog import RuntimeLog
 
 __all__ = ["Host"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 
 class Host:

@@ -14,7 +14,6 @@ down to one message, except for cells with deep queues; they lengthen again as s
 
 from __future__ import annotations
 
-import logging
 from asyncio import CancelledError
 from collections.abc import Coroutine
 from math import inf
@@ -35,6 +34,7 @@ from greenroom._core.simulation.director import Director
 from greenroom._core.timing.tickbudget import TickBudget
 from greenroom.errors import InternalError, NotAwaited
 from greenroom.exits import ends_system
+from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Visits"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 EMPTY = -1
 DATA = 1

@@ -6,13 +6,13 @@ counted, and the count stands in the next record. What ends an actor, or goes fu
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from greenroom.actor.messaging.signals import Exit, Signal
 from greenroom.actor.records.restartstate import Failure, RestartState, restart_state_of
 from greenroom.errors import WorkerLost, in_words
+from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOGGED_PER_PERIOD", "LOG_PERIOD", "FailureSource", "describe", "report", "report_undecided", "when"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 LOGGED_PER_PERIOD = 5
 LOG_PERIOD = 10.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -14,13 +13,14 @@ from greenroom.actor.messaging.drain import drain
 from greenroom.actor.messaging.timers import set_alarm
 from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.exits import KILLED
+from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
     from greenroom.actor.records.ports import ActorHost
 
 __all__ = ["GRACE", "Deadline", "abandon", "cancel_handler", "patience_of"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 GRACE = 1.0
 """Seconds that a cancelled handler has before it is abandoned."""

@@ -7,7 +7,6 @@ both, and a life without async hooks never meets asyncio.
 
 from __future__ import annotations
 
-import logging
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Generator
 from inspect import isawaitable
@@ -19,6 +18,7 @@ from greenroom.actor.life.spec import class_info_of
 from greenroom.actor.messaging.signals import Signal
 from greenroom.actor.records.record import ActorRecord
 from greenroom.exits import ends_system
+from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -42,7 +42,7 @@ __all__ = [
     "method_of",
 ]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 Procedure = Generator[Awaitable[object], Any, Any]
 

@@ -13,7 +13,6 @@ Steps 1 to 3 happen at once, however long the backoff is: nobody holds a socket 
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
@@ -31,6 +30,7 @@ from greenroom.actor.records.states import State
 from greenroom.errors import in_words
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason, ends_system
 from greenroom.policy.directives import OnRestart
+from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
     from greenroom.actor.records.ports import ActorHost
@@ -46,7 +46,7 @@ __all__ = [
     "waits_to_return",
 ]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 STARTING = State.STARTING.code
 RUNNING = State.RUNNING.code

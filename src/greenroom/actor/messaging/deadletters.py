@@ -20,10 +20,11 @@ from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import BadArgument
 from greenroom.exits import ends_system
 from greenroom.frozen import Frozen
+from greenroom.runtimelog import RuntimeLog
 
 __all__ = ["DeadLetter", "DeadLetters"]
 
-_log = logging.getLogger("greenroom.dead_letters")
+_log = RuntimeLog("greenroom.dead_letters")
 
 LOGGED_PER_PERIOD = 10
 LOG_PERIOD = 10.0
@@ -127,7 +128,7 @@ class DeadLetters:
 
     def _line_for_log(self, letter: DeadLetter) -> str | None:
         """What to log: each of the first few of a period, then how many there were when it is over."""
-        if not _log.isEnabledFor(logging.INFO):
+        if not _log.is_enabled_for(logging.INFO):
             return None
         if letter.time - self._period_began >= LOG_PERIOD:
             self._period_began = letter.time

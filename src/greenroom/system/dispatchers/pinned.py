@@ -8,7 +8,6 @@ then the next incarnation gets a new thread.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -19,10 +18,11 @@ from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.timing.turns import after_turns
 from greenroom.actor.offload.executor import Executor
 from greenroom.errors import WorkerLost
+from greenroom.runtimelog import RuntimeLog
 
 __all__ = ["PinnedExecutor", "PinnedThreads"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 _PROMPT = 0.05
 """Seconds in which a thread that only awaits something reacts."""

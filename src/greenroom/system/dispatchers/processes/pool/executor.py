@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from asyncio import CancelledError, Task
 from collections.abc import Callable, Coroutine, Generator
 from itertools import count
@@ -18,6 +17,7 @@ from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.actor.records.states import State
 from greenroom.errors import WorkerLost
 from greenroom.exits import NORMAL
+from greenroom.runtimelog import RuntimeLog
 from greenroom.system.dispatchers.processes.pool.messages import RemoteCall, RemoteMessages
 from greenroom.system.dispatchers.processes.pool.ports import Hold, PoolPort, WorkerPort
 from greenroom.system.dispatchers.processes.pool.window import Window
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProcessExecutor"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 _numbers = count(1)
 _RUNNING = State.RUNNING.code

@@ -9,7 +9,6 @@ Everything here is for the loop's own thread only.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from itertools import count
@@ -24,12 +23,13 @@ from greenroom.actor.api.behavior import UNHANDLED as UNHANDLED_BEHAVIOR
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost, in_words
 from greenroom.lanes import Overflow
+from greenroom.runtimelog import RuntimeLog
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort
 from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Progress
 
 __all__ = ["RemoteCall", "RemoteMessages"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 _numbers = count(1)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -23,6 +22,7 @@ from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.systems import resolve
 from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself, in_words
 from greenroom.lanes import Lane
+from greenroom.runtimelog import RuntimeLog, print_error
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, OwnerSystem, WorkerPort
 from greenroom.system.dispatchers.processes.relay import Relay
 from greenroom.wire.codec import unpacked
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Service"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 _MANY_TIMERS = 64
 _handles = count(1)
@@ -276,9 +276,8 @@ class Service:
         try:
             if logger.isEnabledFor(record.levelno):
                 logger.handle(record)
-        except Exception:  # a filter or handler of the program. Whoever logged is in another process: tell the terminal
-            if logging.raiseExceptions:
-                traceback.print_exc()
+        except Exception:  # a filter or handler of the program; whoever logged is in another process
+            print_error()
 
 
 def _found(address: ActorAddress | None) -> ActorRef | None:

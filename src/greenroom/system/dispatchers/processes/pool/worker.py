@@ -19,6 +19,7 @@ from typing import Protocol
 from greenroom.clock import ManualClock
 from greenroom.errors import FrameTooLarge, WorkerLost, in_words
 from greenroom.exits import ends_system
+from greenroom.runtimelog import RuntimeLog
 from greenroom.startfolder import STARTED_IN
 from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, Hold, PoolPort
@@ -33,7 +34,7 @@ from greenroom.wire.transport import Connection, Side
 
 __all__ = ["Worker"]
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 _PATIENCE_AT_START = 60.0
 """Seconds that a worker has to start; the machine may be busy."""

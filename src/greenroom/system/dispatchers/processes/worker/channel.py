@@ -11,7 +11,6 @@ it does. The loop's thread takes the lock before it leaves the tick or starts to
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from _thread import get_ident
 from collections.abc import Callable, Coroutine, Sequence
@@ -21,6 +20,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WireError, WorkerLost, in_words
+from greenroom.runtimelog import RuntimeLog
 from greenroom.system.dispatchers.processes.protocol import MAIL, Entry
 from greenroom.system.dispatchers.processes.relay import OnOutcome, error_of
 from greenroom.wire.codec import Codec, pack
@@ -39,7 +39,7 @@ __all__ = ["MainChannel"]
 Answer = Coroutine[Any, Any, Any]
 """To be awaited: what the main process answers."""
 
-_log = logging.getLogger("greenroom")
+_log = RuntimeLog()
 
 _MANY = 1024
 """So many entries are sent without waiting for the end of the tick."""

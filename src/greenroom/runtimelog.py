@@ -1,0 +1,85 @@
+"""The runtime's own log records.
+
+A program configures logging, and its handlers and filters may raise. `logging` lets that out to whoever logs. Here that
+is the loop, in the middle of an actor's failure or of a shutdown: it must go on. So what they raise is printed to the
+terminal, as `logging` itself does with what the handlers of its own raise, and goes no further.
+
+>>> import logging
+>>> class Broken(logging.Handler):
+...     def emit(self, record: logging.LogRecord) -> None:
+...         raise ValueError("no disk")
+>>> log = RuntimeLog("greenroom.example")
+>>> logging.getLogger("greenroom.example").addHandler(Broken())
+>>> log.warning("an actor did not stop in %s s", 5)  # prints a traceback
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from contextlib import suppress
+from types import TracebackType
+
+__all__ = ["RuntimeLog", "print_error"]
+
+
+_ExcInfo = bool | BaseException | tuple[type[BaseException], BaseException, TracebackType | None] | None
+
+
+class RuntimeLog:
+    """A logger that never raises an `Exception`."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, name: str = "greenroom") -> None:
+        self._logger = logging.getLogger(name)
+
+    def is_enabled_for(self, level: int) -> bool:
+        """Whether somebody may want a record of this level."""
+        return self._logger.isEnabledFor(level)
+
+    def info(self, text: str, *args: object, extra: dict[str, object] | None = None) -> None:
+        """Log that something went as it should."""
+        self._write(logging.INFO, text, args, extra, None)
+
+    def warning(self, text: str, *args: object, extra: dict[str, object] | None = None) -> None:
+        """Log that something needs attention."""
+        self._write(logging.WARNING, text, args, extra, None)
+
+    def error(
+        self,
+        text: str,
+        *args: object,
+        extra: dict[str, object] | None = None,
+        exc_info: _ExcInfo = None,
+    ) -> None:
+        """Log that something failed."""
+        self._write(logging.ERROR, text, args, extra, exc_info)
+
+    def exception(self, text: str, *args: object, extra: dict[str, object] | None = None) -> None:
+        """Log that something failed, with the exception that is being handled."""
+        self._write(logging.ERROR, text, args, extra, True)
+
+    def log(self, level: int, text: str, *args: object, extra: dict[str, object] | None = None) -> None:
+        """Log on a level."""
+        self._write(level, text, args, extra, None)
+
+    def _write(
+        self,
+        level: int,
+        text: str,
+        args: tuple[object, ...],
+        extra: dict[str, object] | None,
+        exc_info: _ExcInfo,
+    ) -> None:
+        try:
+            self._logger.log(level, text, *args, extra=extra, exc_info=exc_info, stacklevel=3)
+        except Exception:
+            print_error()
+
+
+def print_error() -> None:
+    """Print the exception being handled, which the program's logging has raised; unless `logging` is told not to."""
+    if logging.raiseExceptions:
+        with suppress(Exception):  # there may be no terminal
+            traceback.print_exc()
