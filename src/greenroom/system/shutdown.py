@@ -5,19 +5,25 @@
 3  actors that have not stopped by the deadline are forced, and reported
 4  the loop stops: asyncio gets its thread back, timers end, late messages are dead letters
 5  the report: how many actors started, terminated and were forced; those who wait for the end are told
+
+A cancelled `async with` block hurries it: suspended handlers are cancelled, as the tasks of a cancelled `TaskGroup`
+are, and the deadline is `GRACE` seconds after the actors were told to stop. If it is cancelled again, the deadline is
+now.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from _thread import get_ident
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
+from greenroom._core.itemkinds import MESSAGE, STASHED
 from greenroom._core.timing.timers import Alarm
-from greenroom.actor.life.forcing import cancel_handler
+from greenroom.actor.life.forcing import GRACE, cancel_handler
 from greenroom.actor.messaging.drain import drain
 from greenroom.actor.records.record import ActorRecord
 from greenroom.exits import KILLED, SHUTDOWN
@@ -101,7 +107,13 @@ class Shutdown:
         # Invariant: written under _lock; empty once `over` is set
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
+        # None until the actors are told to stop.
         self._all_gone: asyncio.Future[bool] | None = None
+        # When that was, by asyncio's clock; and how often the shutdown was hurried.
+        self._told_at = 0.0
+        self._hurried = 0
+        # What calls `_time_is_up`, at present.
+        self._limits: list[tuple[_OverallDeadline, asyncio.TimerHandle]] = []
 
     def request(self, timeout: float, cause: BaseException | None = None) -> None:
         """Begin the shutdown, unless it has begun. On the system's own thread."""
@@ -114,19 +126,48 @@ class Shutdown:
         self._life.closed = True
         if was_running:
             self._task = asyncio.get_running_loop().create_task(self._run(timeout))
+            self._task.add_done_callback(lambda task: None if self.over.is_set() else self._end_at_once())
         else:
-            self._force_all()
-            self._stop_loop(self._life.loop.now())
-            self._tell_waiters()
+            self._end_at_once()
+
+    def _end_at_once(self) -> None:
+        """End without a turn of asyncio: it has not begun, or is closing."""
+        self._force_all()
+        self._stop_loop(self._life.loop.now())
+        self._tell_waiters()
+
+    def hurry(self) -> None:
+        """Let the actors that remain have little time; on the second call, none. From any thread.
+
+        Begins the shutdown if nobody has.
+        """
+        if get_ident() != self._life.loop.runq.thread:
+            self._life.loop.inbound.call(None, self.hurry)
+            return
+        self.request(GRACE)
+        self._hurried += 1
+        if self._all_gone is None or self._all_gone.done():
+            return
+        if self._hurried > 1:
+            self._time_is_up()
+        else:
+            self._cancel_messages()
+            self._limit(self._told_at + GRACE - asyncio.get_running_loop().time())
 
     async def _run(self, timeout: float) -> None:
         loop = self._life.loop
         began = loop.now()
+        self._told_at = asyncio.get_running_loop().time()
         all_gone = self._all_gone = asyncio.get_running_loop().create_future()
         for record in reversed(self._life.top.records()):
             self._life.request_end(record.cell, SHUTDOWN)
+        if self._hurried:
+            self._cancel_messages()
+            timeout = GRACE if self._hurried == 1 else 0.0
         try:
             if self._life.top.count > 0 and not await self._wait(all_gone, timeout):
+                if self._hurried:
+                    timeout = round(asyncio.get_running_loop().time() - self._told_at, 3)
                 _log.warning("%s: %d actors did not stop in %s s", self._name, len(loop.table), timeout)
                 await self._cancel_handlers()
         finally:
@@ -152,17 +193,23 @@ class Shutdown:
 
     async def _wait(self, all_gone: asyncio.Future[bool], timeout: float) -> bool:
         """Whether all actors ended in time: by the system's clock or by the machine's, whichever is first."""
-        loop = self._life.loop
-        alarm = _OverallDeadline(loop.now() + timeout, self._time_is_up)
-        loop.timers.add(alarm)
-        if loop.runq.asleep:
-            loop.runq.wake()
-        handle = asyncio.get_running_loop().call_later(timeout, self._time_is_up)
+        self._limit(timeout)
         try:
             return await all_gone
         finally:
-            handle.cancel()
-            alarm.disarm(loop.timers)
+            for alarm, handle in self._limits:
+                handle.cancel()
+                alarm.disarm(self._life.loop.timers)
+            self._limits.clear()
+
+    def _limit(self, seconds: float) -> None:
+        """Let the time be up after `seconds`, if it is not before."""
+        loop = self._life.loop
+        alarm = _OverallDeadline(loop.now() + seconds, self._time_is_up)
+        loop.timers.add(alarm)
+        if loop.runq.asleep:
+            loop.runq.wake()
+        self._limits.append((alarm, asyncio.get_running_loop().call_later(seconds, self._time_is_up)))
 
     def everybody_has_gone(self) -> None:
         """The last actor has ended."""
@@ -172,6 +219,14 @@ class Shutdown:
     def _time_is_up(self) -> None:
         if self._all_gone is not None and not self._all_gone.done():
             self._all_gone.set_result(False)
+
+    def _cancel_messages(self) -> None:
+        """Cancel the suspended handlers; hooks, which clean up, have the time that is left."""
+        for cell in list(self._life.loop.table):
+            record = cell.record
+            if cell.task is not None and cell.task.kind in (MESSAGE, STASHED) and isinstance(record, ActorRecord):
+                self._life.note_forced(cell)
+                cancel_handler(self._life, cell, record.ensure_extras())
 
     async def _cancel_handlers(self) -> None:
         for cell in list(self._life.loop.table):
@@ -253,6 +308,18 @@ class Shutdown:
             future: asyncio.Future[None] = aio.create_future()
             self._waiters.append((aio, future))
         await future
+
+    async def wait_or_hurry(self) -> None:
+        """Return when the system has stopped. A cancellation hurries it, and is raised when it has."""
+        cancelled: asyncio.CancelledError | None = None
+        while not self.over.is_set():
+            try:
+                await self.wait()
+            except asyncio.CancelledError as exc:
+                cancelled = exc
+                self.hurry()
+        if cancelled is not None:
+            raise cancelled
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

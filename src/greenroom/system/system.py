@@ -155,7 +155,12 @@ class ActorSystem(Spawns, Spawner):
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.shutdown()
+        if isinstance(exc, asyncio.CancelledError):
+            self._shutdown.hurry()
+        else:
+            self._request_shutdown(SHUTDOWN_TIMEOUT, None)
+        if not self._is_in_handler():
+            await self._shutdown.wait_or_hurry()
         if exc is None:
             self._raise_failure()
 
@@ -241,6 +246,10 @@ class ActorSystem(Spawns, Spawner):
         """Stop every actor and then the system; those that have not stopped after `timeout` seconds are forced.
 
         A second call waits for the same end. In an actor's handler it only requests the shutdown, and returns at once.
+
+        Cancelling this call, as `asyncio.wait_for` does, only ends the waiting: the shutdown goes on, because others
+        may wait for it too. To limit it to a second, call `shutdown(timeout=1.0)`. A cancelled `async with` block does
+        hurry it: the actors have one second to stop, and none if the block is cancelled again.
         """
         _require_timeout(timeout)
         self._request_shutdown(timeout, None)

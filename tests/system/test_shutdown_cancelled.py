@@ -1,0 +1,266 @@
+"""A cancelled block: its system is hurried to its end, which comes before the cancellation goes on (M11)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from greenroom import Actor, ActorRef, ActorSystem, ManualClock, SystemConfig, SystemFailed
+from greenroom.testing import assert_ledger_balanced
+
+DISPATCHERS = ["concurrent", "parallel", "pinned", "process"]
+PATIENCE = 120.0
+SOON = 1.0
+"""Seconds that the actors of a cancelled block have to stop."""
+
+
+class Stubborn(Actor[str, None]):
+    """Says that it is busy, and then ignores that it is cancelled."""
+
+    def __init__(self, ear: ActorRef[str]) -> None:
+        self.ear = ear
+
+    async def receive(self, message: str) -> None:
+        self.ear.tell("busy")
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.ear.tell("cancelled")
+
+
+class SlowToStop(Actor[str, None]):
+    """Takes for ever to stop, unless it is cancelled."""
+
+    def __init__(self, ear: ActorRef[str]) -> None:
+        self.ear = ear
+
+    def receive(self, message: str) -> None:
+        self.ear.tell("busy")
+
+    async def pre_stop(self) -> None:
+        self.ear.tell("stopping")
+        await asyncio.Event().wait()
+
+
+class Tidy(Actor[str, None]):
+    """Awaits something in its handler, and something else while it cleans up."""
+
+    def __init__(self, ear: ActorRef[str]) -> None:
+        self.ear = ear
+
+    async def receive(self, message: str) -> None:
+        self.ear.tell("busy")
+        await asyncio.Event().wait()
+
+    async def post_stop(self) -> None:
+        await asyncio.sleep(0.0)
+        self.ear.tell("tidied up")
+
+
+class Stage:
+    """A block with one actor in it, in a task of its own that can be cancelled."""
+
+    def __init__(self, kind: type[Actor], dispatcher: str) -> None:
+        self.clock = ManualClock()
+        self.system = ActorSystem("hurried", config=SystemConfig(clock=self.clock, stop_timeout=1e6))
+        self.heard: list[str] = []
+        self._ears: dict[str, asyncio.Event] = {}
+        self._kind = kind
+        self._dispatcher = dispatcher
+        self.ref: ActorRef[Any] | None = None
+
+    def hear(self, ctx: object, message: str) -> None:
+        """Note what an actor tells; from when the ear has stopped on, dead letters are where that is heard."""
+        self.heard.append(message)
+        self._ears.setdefault(message, asyncio.Event()).set()
+
+    async def heeds(self, message: str) -> None:
+        await self._ears.setdefault(message, asyncio.Event()).wait()
+
+    async def block(self, stays: bool) -> None:
+        async with self.system as system:
+            system.dead_letters.subscribe(lambda letter: self.hear(None, letter.message))
+            ear = system.spawn(self.hear, name="ear", dispatcher="concurrent")
+            self.ref = system.spawn(self._kind, ear, dispatcher=self._dispatcher)
+            self.ref.tell("go")
+            await self.heeds("busy")
+            self._ears.setdefault("entered", asyncio.Event()).set()
+            if stays:
+                await asyncio.Event().wait()
+
+    def expect_over(self, *forced: str) -> None:
+        report = self.system.report
+        assert report is not None
+        assert self.system.phase == "stopped"
+        assert report.started == report.terminated == 2
+        assert set(report.forced) == set(forced)
+        assert self.system.actors() == []
+        ledger = assert_ledger_balanced(self.system)
+        assert ledger.queued == ledger.in_hand == 0
+        assert not [one for one in threading.enumerate() if one.name.startswith("hurried")]
+
+
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def in_time() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await main()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(in_time())
+
+
+@pytest.mark.parametrize("dispatcher", DISPATCHERS)
+@pytest.mark.parametrize("kind", [Stubborn, SlowToStop])
+def test_a_block_that_is_cancelled_inside_gives_its_actors_a_second(kind: type[Actor], dispatcher: str) -> None:
+    async def main() -> None:
+        stage = Stage(kind, dispatcher)
+        task = asyncio.create_task(stage.block(stays=True))
+        await stage.heeds("entered")
+        task.cancel()
+        await stage.heeds("cancelled" if kind is Stubborn else "stopping")
+        assert not task.done()
+        await stage.clock.advance(SOON)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert stage.ref is not None
+        stage.expect_over(stage.ref.path)
+
+    run(main)
+
+
+@pytest.mark.parametrize("dispatcher", DISPATCHERS)
+def test_a_cancelled_block_cancels_handlers_and_lets_hooks_run(dispatcher: str) -> None:
+    async def main() -> None:
+        stage = Stage(Tidy, dispatcher)
+        task = asyncio.create_task(stage.block(stays=True))
+        await stage.heeds("entered")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert stage.heard == ["busy", "tidied up"]
+        assert stage.ref is not None
+        stage.expect_over(stage.ref.path)
+
+    run(main)
+
+
+@pytest.mark.parametrize("dispatcher", DISPATCHERS)
+@pytest.mark.parametrize("kind", [Stubborn, SlowToStop])
+def test_a_block_that_is_cancelled_twice_ends_at_once(kind: type[Actor], dispatcher: str) -> None:
+    async def main() -> None:
+        stage = Stage(kind, dispatcher)
+        task = asyncio.create_task(stage.block(stays=True))
+        await stage.heeds("entered")
+        task.cancel()
+        await stage.heeds("cancelled" if kind is Stubborn else "stopping")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert stage.ref is not None
+        stage.expect_over(stage.ref.path)
+
+    run(main)
+
+
+@pytest.mark.parametrize("dispatcher", DISPATCHERS)
+def test_a_block_that_is_cancelled_as_it_is_left_ends_as_soon(dispatcher: str) -> None:
+    async def main() -> None:
+        stage = Stage(SlowToStop, dispatcher)
+        task = asyncio.create_task(stage.block(stays=False))
+        await stage.heeds("stopping")
+        task.cancel()
+        await stage.clock.advance(SOON)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert stage.ref is not None
+        stage.expect_over(stage.ref.path)
+
+    run(main)
+
+
+def test_a_block_that_has_been_left_for_a_second_is_over_when_its_timeout_strikes() -> None:
+    async def main() -> None:
+        stage = Stage(SlowToStop, "concurrent")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(SOON):
+                await stage.block(stays=False)
+        assert stage.ref is not None
+        stage.expect_over(stage.ref.path)
+
+    run(main)
+
+
+def test_a_block_that_is_cancelled_and_has_nobody_to_wait_for_ends_at_once() -> None:
+    async def main() -> None:
+        system = ActorSystem("idle")
+
+        async def block() -> None:
+            async with system:
+                await asyncio.Event().wait()
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.create_task(block()), 0.001)
+        assert system.report is not None
+        assert system.report.forced == ()
+
+    run(main)
+
+
+def test_cancelling_who_awaits_the_shutdown_only_ends_the_waiting() -> None:
+    async def main() -> None:
+        stage = Stage(SlowToStop, "concurrent")
+        block = asyncio.create_task(stage.block(stays=True))
+        await stage.heeds("entered")
+        shutdown = asyncio.create_task(stage.system.shutdown(timeout=10.0))
+        await stage.heeds("stopping")
+        shutdown.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await shutdown
+        assert stage.system.phase == "stopping"
+        await stage.clock.advance(9.0)
+        assert stage.system.report is None
+        await stage.clock.advance(1.0)
+        await stage.system.stopped()
+        block.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await block
+        assert stage.ref is not None
+        stage.expect_over(stage.ref.path)
+
+    run(main)
+
+
+def test_the_end_of_asyncio_ends_a_system_whose_shutdown_was_just_requested() -> None:
+    made: list[ActorSystem] = []
+
+    async def block() -> None:
+        async with ActorSystem("late") as system:
+            made.append(system)
+            system.spawn(SlowToStop, system.spawn(lambda ctx, message: None))
+            await asyncio.sleep(0)
+            system.stop()
+
+    async def main() -> None:
+        asyncio.create_task(block())  # noqa: RUF006 - asyncio.run cancels it
+        for _ in range(2):
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    (system,) = made
+    assert system.phase == "stopped"
+    assert system.report is not None
+    assert system.actors() == []
+
+
+def test_a_failure_is_told_by_a_block_that_nobody_cancels() -> None:
+    async def main() -> None:
+        with pytest.raises(SystemFailed):
+            async with ActorSystem("failed") as system:
+                system.fail(ValueError("no"))
+
+    run(main)
