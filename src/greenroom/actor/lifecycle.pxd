@@ -8,7 +8,7 @@ from greenroom.actor.records.record cimport ActorRecord, ChildList, Tombstone, t
 from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, spec_of
 
 cdef bint COMPILED
-cdef int OFFLOADED, INTERCEPTED, CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED
+cdef int HELD, OFFLOADED, INTERCEPTED, CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED
 cdef object NORMAL, SHUTDOWN, KILLED, Context, STOP_IN_ORDER, SAME, STOPPED_BEHAVIOR
 
 @cython.final

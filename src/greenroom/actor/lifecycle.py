@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from greenroom._core.build import COMPILED
-from greenroom._core.flags import INTERCEPTED, OFFLOADED
+from greenroom._core.flags import HELD, INTERCEPTED, OFFLOADED
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.becoming import become_next
 from greenroom.actor.api.behavior import SAME
@@ -22,6 +22,7 @@ from greenroom.actor.api.context import Context
 from greenroom.actor.failure import decision
 from greenroom.actor.failure.decision import FailOrder
 from greenroom.actor.failure.reports import report_undecided
+from greenroom.actor.failure.waits import break_off_if_stuck
 from greenroom.actor.life import ending, forcing, notices, restarting, starting
 from greenroom.actor.life.hooks import begin, call_hook, executor_of, hand_to_actor, inspect
 from greenroom.actor.life.restarting import RestartOrder
@@ -29,6 +30,7 @@ from greenroom.actor.life.spec import spec_of
 from greenroom.actor.messagehost import MessageHost
 from greenroom.actor.messaging.signals import ChildTerminated, Down, Exit, ReceiveTimeout, Terminated
 from greenroom.actor.records.record import ActorRecord, ChildList, Extras, Settings, Tombstone, tombstone_of
+from greenroom.actor.records.restartstate import incarnation_of
 from greenroom.actor.records.states import STATES, State
 from greenroom.actor.relations.watch import notify_in_batches, tell_watchers
 from greenroom.errors import ActorTerminated, SystemStopped
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from greenroom._core.behavior import BehaviorBase
     from greenroom.actor.messaging.drain import Drain
+    from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.records.ports import SystemPort
     from greenroom.actor.records.restartstate import RestartState
@@ -284,7 +287,14 @@ class Lifecycle(MessageHost):
             return  # an order to end waits
         if extras.phase != ending.NONE:
             return  # its ending goes on
+        if any(isinstance(order, FailOrder) and order.is_reason_for(cause) for order in cell.waiting_orders()):
+            return  # the child's own failure is what it fails with, next
         decision.decide_on_failure(self, cell, record, message, cause)
+
+    def awaits(self, question: Question) -> None:
+        """A handler begins to wait for an actor that is held, or in another process."""
+        if question.target.flags & HELD:
+            break_off_if_stuck(question)
 
     def reason_of(self, cell: Cell) -> ExitReason | None:
         """How an actor ended, or is about to."""
@@ -349,9 +359,11 @@ class Lifecycle(MessageHost):
         waiting = cell.waiting_orders()
         cell.withdraw(tuple(one for one in waiting if one in ends or (isinstance(one, RestartOrder) and one.at_once)))
 
-    def request_failure(self, cell: Cell, cause: BaseException, child: ActorRef | None = None) -> None:
+    def request_failure(self, cell: Cell, cause: BaseException, child: ActorRef | None = None) -> FailOrder:
         """Let an actor fail, after the message in hand; because `child` escalated, if one did. From any thread."""
-        self._request(cell, FailOrder(cause, child))
+        order = FailOrder(cause, child, 0 if child is None else incarnation_of(cell.record))
+        self._request(cell, order)
+        return order
 
     def request_restart(self, cell: Cell, order: Callable[[Cell], object]) -> None:
         """Let an actor be made afresh, after the message in hand. From any thread."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from greenroom.actor.messaging.address import Address
+    from greenroom.actor.messaging.question import Question
     from greenroom.actor.records.ports import SystemPort
 
     T = TypeVar("T")
@@ -110,7 +111,7 @@ class MessageHost:
         if isinstance(record, ActorRecord) and record.extras is not None:
             record.extras.executor.examine(message)
 
-    def awaits(self, question: object) -> None:
+    def awaits(self, question: Question) -> None:
         """A handler waits for an actor in another process: who waits for whom is known here."""
 
     def gave_up(self, question: object) -> None:

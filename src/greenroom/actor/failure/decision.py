@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.failure.groups import join_group
 from greenroom.actor.failure.reports import FailureSource, describe, report, when
+from greenroom.actor.failure.waits import has_escalated, release_decider
 from greenroom.actor.life import ending, starting
 from greenroom.actor.life.hooks import executor_of
 from greenroom.actor.life.restarting import RestartOrder, waits_to_return
 from greenroom.actor.records.record import ActorRecord
-from greenroom.actor.records.restartstate import RestartState, restart_state_of
+from greenroom.actor.records.restartstate import RestartState, incarnation_of, restart_state_of
 from greenroom.actor.records.states import State
-from greenroom.errors import add_note, in_words
+from greenroom.errors import HandlerBroken, add_note, in_words
 from greenroom.exits import ExitReason, ends_system
 from greenroom.policy.backoff import next_delay
 from greenroom.policy.directives import Directive, Scope
@@ -38,19 +39,24 @@ FAILED = State.FAILED.code
 class FailOrder(FailureSource):
     """The order to fail with `cause`; `child` is the one that escalated, if that is why."""
 
-    __slots__ = ("cause", "child")
+    __slots__ = ("cause", "child", "incarnation", "settled")
 
-    def __init__(self, cause: BaseException, child: ActorRef | None = None) -> None:
+    def __init__(self, cause: BaseException, child: ActorRef | None = None, incarnation: int = 0) -> None:
         self.cause = cause
         self.child = child
+        # Which incarnation it was escalated to; and whether that one has acted on another child's failure since, and
+        # the child goes on.
+        self.incarnation = incarnation
+        self.settled = False
 
     def __call__(self, cell: Cell) -> None:
         life = cell.loop.host
         child = self.child
         if child is not None:
             # One that is STARTING here was cancelled in its start to hear of this, so it has failed in any case.
-            if not (child.is_alive and _has_escalated(child._cell.record)) and cell.record.state != STARTING:
-                return  # it is settled: another child has escalated too
+            is_settled = self.settled or self.incarnation != incarnation_of(cell.record)
+            if is_settled and cell.record.state != STARTING:
+                return  # another child has escalated too
             if waits_to_return(cell.record):
                 life.order_stop(child._cell)  # there is nobody above it who could be restarted
                 return
@@ -58,6 +64,10 @@ class FailOrder(FailureSource):
             cell.loop.director.fails(cell, self.cause)
         # Not raised: each time it is, an exception's traceback grows, and this one may pass many actors.
         life.failed(cell, self, self.cause)
+
+    def is_reason_for(self, cause: BaseException) -> bool:
+        """Whether a handler failed with `cause` because it waited for the child that escalated."""
+        return self.child is not None and isinstance(cause, HandlerBroken) and cause.__cause__ is self.cause
 
     def __str__(self) -> str:
         return "as it was told to" if self.child is None else f"because {self.child} escalated"
@@ -236,7 +246,8 @@ def _escalate(
     if parent is None:
         life.port.fail(cause)
     else:
-        life.request_failure(parent._cell, cause, cell.ref)
+        restart_state.escalation = life.request_failure(parent._cell, cause, cell.ref)
+        release_decider(parent._cell)
 
 
 def _leave_group(restart_state: RestartState, record: ActorRecord) -> None:
@@ -253,6 +264,9 @@ def _resume(life: ActorHost, record: ActorRecord) -> None:
         restart_state = restart_state_of(record)
         restart_state.spared = restart_state.escalated
         restart_state.escalated = False
+        if restart_state.escalation is not None:
+            restart_state.escalation.settled = True
+            restart_state.escalation = None
         record.ensure_extras().ending = None
         failure = restart_state.failure
         is_gone = failure is not None and (not failure.was_running or _is_lost(record))
@@ -265,7 +279,7 @@ def _resume(life: ActorHost, record: ActorRecord) -> None:
         life.clear_deadline(record)
         record.cell.release()
         if record.child_list is not None:
-            waiting.extend(child for child in record.child_list.records() if _has_escalated(child))
+            waiting.extend(child for child in record.child_list.records() if has_escalated(child))
 
 
 def _start_over(
@@ -280,14 +294,3 @@ def _start_over(
         _stop(life, cell, record, ExitReason.of(cause), f"{why}it is stopped")
     else:
         _restart(life, cell, record, restart_state, supervision, cause)
-
-
-def _has_escalated(record: ActorRecord) -> bool:
-    """Whether it waits for a decision further up; one that has been told to end meanwhile does not."""
-    extras = record.extras
-    return (
-        extras is not None
-        and extras.restart_state is not None
-        and extras.restart_state.escalated
-        and extras.phase == ending.NONE
-    )

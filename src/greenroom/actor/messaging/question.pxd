@@ -8,7 +8,7 @@ from greenroom._core.scheduler.visits cimport Visits
 
 cdef bint COMPILED, EAGER_TASKS
 cdef double LONGEST_DELAY
-cdef int ASKED, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
+cdef int ASKED, CANNOT_TELL, HELD, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef dict current_handoffs
 cdef object get_ident, get_running_loop, partial, _TOO_LATE
 

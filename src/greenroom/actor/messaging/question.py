@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.current import current_handoffs
-from greenroom._core.flags import INTERCEPTED
+from greenroom._core.flags import HELD, INTERCEPTED
 from greenroom._core.itemkinds import ASKED
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
@@ -64,6 +64,8 @@ __all__ = ["Question", "current_handoff", "put_question", "require_timeout", "se
 # Since Python 3.12, a task may take its first step inside the handler that makes it.
 EAGER_TASKS = sys.version_info >= (3, 12)
 _TOO_LATE = (asyncio.InvalidStateError, ThreadFutureIsDone)
+# Whoever would see a circle of waits may be elsewhere; or the actor asked has failed, and waits for somebody.
+CANNOT_TELL = INTERCEPTED | HELD
 OPEN = 0
 ANSWERED = 1
 FAILED = 2
@@ -157,9 +159,12 @@ class Question(Wait):
                     if cycle is not None:
                         self._give_up()
                         raise AskDeadlock(cycle)
-                    if self.target.flags & INTERCEPTED:  # it is elsewhere, and so may be who would see a circle
+                    if self.target.flags & CANNOT_TELL:
                         self._loop.host.awaits(self)
-                    yield self
+                        if self._status == OPEN:
+                            yield self
+                    else:
+                        yield self
                 else:
                     if self._future is None:
                         self._future = get_running_loop().create_future()
@@ -187,9 +192,13 @@ class Question(Wait):
     def _break_cycle(self) -> None:
         """Whoever waits for this, and nothing else, must not wait for themselves."""
         is_waited_for = self.waiter is not None or (self._handoff is not None and self._handoff.question is self)
-        cycle = self._find_cycle() if self._status == OPEN and is_waited_for else None
+        if self._status != OPEN or not is_waited_for:
+            return
+        cycle = self._find_cycle()
         if cycle is not None:
             self._end(FAILED, AskDeadlock(cycle))
+        elif self.target.flags & HELD:
+            self._loop.host.awaits(self)
 
     def _is_heeded(self) -> None:
         """The asker is told what came of it: a simulation need not say so in the end."""

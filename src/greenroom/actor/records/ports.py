@@ -169,7 +169,7 @@ class ActorHost(Protocol):
         """Tell an actor to end, after the message in hand. From any thread."""
         ...
 
-    def request_failure(self, cell: Cell, cause: BaseException, child: Any = None) -> None:
+    def request_failure(self, cell: Cell, cause: BaseException, child: Any = None) -> Any:
         """Let an actor fail, after the message in hand. From any thread."""
         ...
 

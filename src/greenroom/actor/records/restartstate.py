@@ -63,6 +63,13 @@ class RestartGroup(Protocol):
         ...
 
 
+class Escalation(Protocol):
+    """What a parent is told when a child escalates; `FailOrder` is it."""
+
+    settled: bool
+    """Whether the child goes on, because its parent has acted on another failure."""
+
+
 class Failure(Frozen):
     """One failure of an actor, as it is reported.
 
@@ -107,6 +114,7 @@ class RestartState:
         "comes_back",
         "due",
         "escalated",
+        "escalation",
         "failure",
         "final",
         "group",
@@ -153,6 +161,8 @@ class RestartState:
         self.comes_back = False
         self.resting = False
         self.escalated = False
+        # What its parent was told of that.
+        self.escalation: Escalation | None = None
         # Whether its parent was resumed when it had escalated: what it escalates next may be the same again.
         self.spared = False
         # Why it is being restarted, whether that is because somebody asked for it, and when it is due.
