@@ -107,7 +107,7 @@ def test_a_handler_that_ignores_a_stop_is_cancelled_at_the_deadline(play: Play, 
 
     system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT, history=True)
     assert system.report is not None
-    assert system.report.forced == ("/deaf",)
+    assert (system.report.forced, system.report.forced_count) == (("/deaf",), 1)
     assert log.count("receive left") == 1
     assert log[-1] == "post_stop"
 

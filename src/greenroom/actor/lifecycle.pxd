@@ -9,6 +9,7 @@ from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, spec_of
 
 cdef bint COMPILED
 cdef int HELD, OFFLOADED, INTERCEPTED, CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED
+cdef Py_ssize_t HISTORY_KEPT
 cdef object NORMAL, SHUTDOWN, KILLED, Context, STOP_IN_ORDER, SAME, STOPPED_BEHAVIOR
 
 @cython.final
@@ -20,7 +21,8 @@ cdef class Lifecycle(MessageHost):
     cdef public Cell root
     cdef public bint closed
     cdef readonly unsigned long long spawned, terminated
-    cdef readonly dict forced, resting
+    cdef readonly dict resting
+    cdef readonly object forced
     cdef object _start_order, _stop_order, _shutdown_order, _kill_order, _close_order
     @cython.locals(spec=ActorSpec, child_list=ChildList, cell=Cell, ref=Address, record=ActorRecord)
     cpdef object spawn(

@@ -56,6 +56,8 @@ STOPPING = State.STOPPING.code
 STOPPED = State.STOPPED.code
 TERMINATED = State.TERMINATED.code
 
+HISTORY_KEPT = 1000
+"""How many states of an actor are kept: those of some two hundred restarts."""
 STOP_IN_ORDER = object()
 """The notice of a stop that waits for what is queued before it."""
 
@@ -100,8 +102,8 @@ class Lifecycle(MessageHost):
         self.terminated = 0
         # Those that wait to be started again.
         self.resting: dict[Cell, None] = {}
-        # The paths of those that had to be forced to end.
-        self.forced: dict[str, None] = {}
+        # Those that had to be forced to end.
+        self.forced = forcing.ForcedActors()
         # Bound once: an order is then no allocation.
         self._start_order = self._start
         self._stop_order = self._stop
@@ -186,7 +188,10 @@ class Lifecycle(MessageHost):
         """Let `record` be in `state`."""
         record.state = state
         if record.extras is not None and record.extras.history is not None:
-            record.extras.history.append(STATES[state])
+            history = record.extras.history
+            history.append(STATES[state])
+            if len(history) > HISTORY_KEPT:
+                del history[0]
 
     def _start(self, cell: Cell) -> object:
         record = cell.record
@@ -519,7 +524,7 @@ class Lifecycle(MessageHost):
 
     def note_forced(self, cell: Cell) -> None:
         """Remember that an actor had to be forced."""
-        self.forced[cell.name()] = None
+        self.forced.note(cell)
 
 
 def _notify_related(extras: Extras, cell: Cell, ref: ActorRef, reason: ExitReason) -> None:

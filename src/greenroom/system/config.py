@@ -62,7 +62,7 @@ class SystemConfig(ByFields):
     stuck_after: float = 1.0
     """Seconds after which a handler that still blocks the system's thread is logged; 0 for never."""
     history: bool = False
-    """Whether actors remember the states they went through."""
+    """Whether actors remember the states they went through: each the last thousand."""
     clock: Clock | None = None
     """The source of time; the machine's monotonic clock if None."""
     seed: int | None = None

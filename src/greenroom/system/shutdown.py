@@ -61,20 +61,37 @@ class Phase:
 
 
 class ShutdownReport(Frozen):
-    """How a system ended. `forced` has the paths of the actors that did not stop in time."""
+    """How a system ended. `forced` has the paths of the actors that did not stop in time.
 
-    __slots__ = ("started", "terminated", "forced", "seconds", "cause")  # noqa: RUF023 - in the order of the arguments
+    There are at most a thousand in it, the first and the last of a system's life; `forced_count` counts them all.
+    """
+
+    __slots__ = (  # noqa: RUF023 - in the order of the arguments
+        "started",
+        "terminated",
+        "forced",
+        "seconds",
+        "cause",
+        "forced_count",
+    )
 
     started: int
     terminated: int
     forced: tuple[str, ...]
     seconds: float
     cause: BaseException | None
+    forced_count: int
 
     def __init__(
-        self, started: int, terminated: int, forced: tuple[str, ...], seconds: float, cause: BaseException | None
+        self,
+        started: int,
+        terminated: int,
+        forced: tuple[str, ...],
+        seconds: float,
+        cause: BaseException | None,
+        forced_count: int | None = None,
     ) -> None:
-        self._set(started, terminated, forced, seconds, cause)
+        self._set(started, terminated, forced, seconds, cause, len(forced) if forced_count is None else forced_count)
 
 
 class _OverallDeadline(Alarm):
@@ -265,8 +282,8 @@ class Shutdown:
         loop.close()
         threads = self._release_threads()
         self.phase = Phase.STOPPED
-        forced = tuple(self._life.forced)
-        self.report = ShutdownReport(self._life.spawned, self._life.terminated, forced, seconds, self.cause)
+        self.report = self._report(seconds)
+        forced, number = self.report.forced, self.report.forced_count
         level = logging.WARNING if forced else logging.INFO
         _log.log(
             level,
@@ -274,10 +291,15 @@ class Shutdown:
             self._name,
             self._life.spawned,
             self._life.terminated,
-            len(forced),
-            f" ({', '.join(forced[:10])}{', ...' if len(forced) > 10 else ''})" if forced else "",
+            number,
+            f" ({', '.join(forced[:10])}{', ...' if number > 10 else ''})" if forced else "",
         )
         return threads
+
+    def _report(self, seconds: float) -> ShutdownReport:
+        life = self._life
+        paths, number = life.forced.paths(), life.forced.count
+        return ShutdownReport(life.spawned, life.terminated, paths, seconds, self.cause, number)
 
     def leave_behind(self) -> None:
         """Report a handler that blocks the system's thread, and stop waiting for it. From any thread."""
@@ -288,8 +310,7 @@ class Shutdown:
         else:
             self._life.note_forced(hand)
             _log.error(told, self._name, hand.name(), extra=self._life.log_fields(hand))
-        forced = tuple(self._life.forced)
-        self.report = ShutdownReport(self._life.spawned, self._life.terminated, forced, 0.0, self.cause)
+        self.report = self._report(0.0)
 
     def _tell_waiters(self) -> None:
         with self._lock:

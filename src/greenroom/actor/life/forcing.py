@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,47 @@ from greenroom.runtimelog import RuntimeLog
 if TYPE_CHECKING:
     from greenroom.actor.records.ports import ActorHost
 
-__all__ = ["GRACE", "Deadline", "abandon", "cancel_handler", "patience_of"]
+__all__ = ["GRACE", "Deadline", "ForcedActors", "abandon", "cancel_handler", "patience_of"]
 
 _log = RuntimeLog()
 
 GRACE = 1.0
 """Seconds that a cancelled handler has before it is abandoned."""
+KEPT = 500
+"""How many paths of forced actors are kept from the beginning of a system's life, and as many from its end."""
+
+
+class ForcedActors:
+    """Those that had to be forced to end: how many, and the paths of the first and the last of them."""
+
+    __slots__ = ("_first", "_known", "_last", "_sweep_at", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: dict[str, None] = {}
+        self._last: deque[str] = deque(maxlen=KEPT)
+        # Invariant: has those that are forced at present, for one may be noted several times until it has ended
+        self._known: dict[Cell, None] = {}
+        self._sweep_at = KEPT
+
+    def note(self, cell: Cell) -> None:
+        """Remember an actor, once."""
+        if cell in self._known:
+            return
+        if len(self._known) >= self._sweep_at:
+            self._known = {one: None for one in self._known if isinstance(one.record, ActorRecord)}
+            self._sweep_at = max(KEPT, 2 * len(self._known))
+        self._known[cell] = None
+        self.count += 1
+        path = cell.name()
+        if len(self._first) < KEPT:
+            self._first[path] = None
+        else:
+            self._last.append(path)
+
+    def paths(self) -> tuple[str, ...]:
+        """The first of them, and the last."""
+        return tuple(dict.fromkeys((*self._first, *self._last)))
 
 
 class Deadline(Alarm):

@@ -149,7 +149,7 @@ class ActorRef(Address, Generic[M, R]):
 
     @property
     def history(self) -> tuple[State, ...]:
-        """The states it went through, if the system's config has `history=True`."""
+        """The states it went through, the last thousand of them, if the system's config has `history=True`."""
         record = self._cell.record
         kept = (
             (None if record.extras is None else record.extras.history)
