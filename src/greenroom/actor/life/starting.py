@@ -15,6 +15,7 @@ from greenroom.actor.messaging.signals import PostRestart, PostStart, PreStart
 from greenroom.actor.records.record import ActorRecord, Extras, Settings
 from greenroom.actor.records.restartstate import restart_state_of
 from greenroom.errors import NotAnActor
+from greenroom.exits import SHUTDOWN
 
 if TYPE_CHECKING:
     from greenroom.actor.records.ports import ActorHost
@@ -42,7 +43,13 @@ def start(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
                 f"{spec.label[0]}(...) is async: an actor is made at once; what takes time goes into `pre_start`"
             )
         install_actor(record, made)
+    was_told = cell.orders is not None and life.is_told_to_stop(cell)
     yield from call_hook(record, "pre_start", PreStart())
+    if life.closed:
+        life.request_end(cell, SHUTDOWN)  # the system is stopping, and has yet to come to this one
+        return
+    if cell.orders is not None and not was_told and life.is_told_to_stop(cell):
+        return  # told meanwhile: the order that waits takes it from STARTING to STOPPING
     if record.extras is not None and record.extras.has_run():
         yield from _take_up(record, restart_state_of(record))
     yield from call_hook(record, "post_start", PostStart())
