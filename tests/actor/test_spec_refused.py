@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, Behaviors, Context, ExitKind, props
+from greenroom import Actor, ActorSystem, Behaviors, Context, ExitKind, handles, props
 from greenroom.errors import GreenroomError, NotAnActor
 from greenroom.testing import TestProbe
 from tests.actor.greeters import Demanding, Greeter, handler, three
@@ -37,6 +37,56 @@ class Plain:
     def receive(self, message: Any) -> None: ...
 
 
+class Generating(Actor[Any, Any]):
+    def receive(self, message: Any) -> Any:
+        yield message
+
+
+class AsyncGenerating(Actor[Any, Any]):
+    async def receive(self, message: Any) -> Any:
+        yield message
+
+
+class GeneratingHook(Actor[Any, Any]):
+    def receive(self, message: Any) -> None: ...
+
+    async def post_stop(self) -> Any:  # type: ignore[override]
+        yield None
+
+
+class GeneratingSnapshot(Actor[Any, Any]):
+    def receive(self, message: Any) -> None: ...
+
+    def snapshot(self) -> Any:
+        yield None
+
+
+def generate(ctx: Context, message: Any) -> Any:
+    yield message
+
+
+async def generate_async(ctx: Context, message: Any) -> Any:
+    yield message
+
+
+def generate_behavior(ctx: Context) -> Any:
+    yield Behaviors.same
+
+
+class GeneratingHandler:
+    async def __call__(self, ctx: Context, message: Any) -> Any:
+        yield message
+
+
+def handles_by_generator() -> type[Actor]:
+    class Handling(Actor[Any, Any]):
+        @handles(int)
+        async def count(self, message: int) -> Any:
+            yield message
+
+    return Handling
+
+
 any_three: Any = three
 
 REFUSED: list[Any] = [
@@ -55,6 +105,18 @@ REFUSED: list[Any] = [
     pytest.param(lambda: lambda message: None, ["(ctx, message)", "1 argument"], id="one argument"),
     pytest.param(lambda: three, ["three", "(ctx, message)", "3 arguments"], id="three arguments"),
     pytest.param(lambda: functools.partial(any_three, 1, 2), ["(ctx, message)"], id="partial of a handler"),
+    pytest.param(lambda: Generating, ["Generating.receive", "generator", "tell"], id="generator"),
+    pytest.param(lambda: AsyncGenerating, ["AsyncGenerating.receive", "async generator", "tell"], id="async generator"),
+    pytest.param(lambda: GeneratingHook, ["GeneratingHook.post_stop", "async generator"], id="generator as hook"),
+    pytest.param(lambda: GeneratingSnapshot, ["GeneratingSnapshot.snapshot"], id="generator as snapshot"),
+    pytest.param(lambda: generate, ["generate ", "generator", "tell"], id="generator function"),
+    pytest.param(lambda: generate_async, ["generate_async ", "async generator"], id="async generator function"),
+    pytest.param(lambda: functools.partial(generate_async), ["generate_async "], id="partial of a generator"),
+    pytest.param(lambda: GeneratingHandler(), ["GeneratingHandler", "async generator"], id="generator object"),
+    pytest.param(lambda: Behaviors.receive(generate_async), ["generate_async "], id="generator as behavior"),
+    pytest.param(lambda: Behaviors.receive(handler, on_signal=generate), ["generate "], id="generator for signals"),
+    pytest.param(lambda: Behaviors.setup(generate_behavior), ["generate_behavior "], id="generator as setup"),
+    pytest.param(handles_by_generator, ["Handling.count", "async generator"], id="generator with @handles"),
 ]
 
 
@@ -263,5 +325,18 @@ def test_an_actor_made_by_a_function_is_held_to_the_same_rules(play: Play) -> No
                 await system.spawn(functools.partial(made)).started()
         await system.settle()
         assert system.actors() == []
+
+    play(program)
+
+
+def test_a_generator_is_refused_by_become_with_a_remedy(play: Play) -> None:  # J9
+    def receive(ctx: Context, message: Any) -> None:
+        with pytest.raises(NotAnActor, match="generate is a generator function"):
+            ctx.become(generate)
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(receive)
+        await ref.ask("first")
+        await ref.ask("second")  # it is what it was
 
     play(program)

@@ -8,7 +8,7 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.api.behavior import STOPPED, Behavior, Failed, Receive, Setup, Supervised
+from greenroom.actor.api.behavior import STOPPED, Behavior, Failed, Receive, Setup, Supervised, refuse_generator
 from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.errors import BadArgument, NotAnActor
 from greenroom.exits import NORMAL
@@ -87,6 +87,7 @@ def _ignore(ctx: object, message: object) -> None:
 
 def _part_of_function(record: ActorRecord, function: Callable[..., object]) -> CurrentBehavior:
     """A function `(ctx, message)`, or `(message)`: as methods of the actor itself are."""
+    refuse_generator(function)
     count = positional_arguments(function)
     if count == 2:
         return CurrentBehavior(function, record, None)

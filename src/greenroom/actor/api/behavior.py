@@ -6,12 +6,31 @@ Users make them with `Behaviors`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR, getattr_static
 
 from greenroom._core.behavior import BehaviorBase
-from greenroom.errors import BadArgument
+from greenroom.errors import BadArgument, NotAnActor
 from greenroom.policy.specs import Supervision
 
-__all__ = ["SAME", "STOPPED", "UNHANDLED", "Behavior", "Failed", "Receive", "Setup", "Supervised"]
+__all__ = ["SAME", "STOPPED", "UNHANDLED", "Behavior", "Failed", "Receive", "Setup", "Supervised", "refuse_generator"]
+
+
+def refuse_generator(function: object, shown: str | None = None) -> None:
+    """Raise if `function` has a `yield` in it: calling it would only make a generator, and not run a line of it."""
+    while isinstance(function, partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    if code is None:  # an object that can be called
+        code = getattr(getattr_static(type(function), "__call__", None), "__code__", None)
+    flags = getattr(code, "co_flags", 0)
+    if flags & (CO_GENERATOR | CO_ASYNC_GENERATOR):
+        kind = "a generator" if flags & CO_GENERATOR else "an async generator"
+        name = shown or getattr(function, "__qualname__", repr(function))
+        raise NotAnActor(
+            f"{name} is {kind} function, whose body would never run: return one value, such as a list, instead of "
+            "using `yield`, or send many with `tell`"
+        )
 
 
 class Behavior(BehaviorBase):
@@ -68,6 +87,7 @@ class Receive(Behavior):
         for given in (handler, on_signal):
             if given is not None and not callable(given):
                 raise BadArgument(f"a behavior is made of functions, not of {given!r}")
+            refuse_generator(given)
         super().__init__()
         self.handler = handler
         self.on_signal = on_signal
@@ -87,6 +107,7 @@ class Setup(Behavior):
     def __init__(self, needs: str, make: Callable[..., object], capacity: int | None = None) -> None:
         if not callable(make):
             raise BadArgument(f"Behaviors.{needs}() takes a function that returns a behavior, not {make!r}")
+        refuse_generator(make)
         super().__init__()
         self.needs = needs
         self.make = make

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from greenroom.actor.api.behavior import UNHANDLED
+from greenroom.actor.api.behavior import UNHANDLED, refuse_generator
 from greenroom.errors import BadArgument, HandlerConflict
 
 __all__ = ["dispatcher_of", "handles"]
@@ -29,6 +29,7 @@ def handles(*types: type) -> Callable[[F], F]:
         raise BadArgument(f"@handles() takes the message types, as in @handles(Deposit, Withdraw); it got {types!r}")
 
     def mark(method: F) -> F:
+        refuse_generator(method)
         method.__greenroom_handles__ = (*getattr(method, "__greenroom_handles__", ()), *types)  # type: ignore[attr-defined]
         return method
 

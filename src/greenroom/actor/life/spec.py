@@ -14,7 +14,7 @@ from typing import Any
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.becoming import positional_arguments
-from greenroom.actor.api.behavior import Behavior
+from greenroom.actor.api.behavior import Behavior, refuse_generator
 from greenroom.actor.api.handles import dispatcher_of
 from greenroom.actor.api.props import Props, label_of
 from greenroom.errors import NotAnActor
@@ -51,6 +51,7 @@ HOOKS: dict[str, tuple[str, ...]] = {
     "on_signal": ("signal",),
 }
 """The hooks of an actor, and what each is called with."""
+_METHODS = (*HOOKS, "receive", "inspect", "snapshot", "restore")
 
 
 class ActorClassInfo:
@@ -65,6 +66,8 @@ class ActorClassInfo:
         self.hooks = frozenset(name for name in HOOKS if _has_own(actor_class, name))
         for name in self.hooks:
             _require_signature(actor_class, name)
+        for name in _METHODS:
+            refuse_generator(getattr(actor_class, name), f"{actor_class.__name__}.{name}")
         # Whether nothing but its constructor has to run before its first message, and nothing after its last.
         self.plain = not self.hooks
         # Whether it has something to hand on to its next incarnation.
@@ -116,6 +119,7 @@ def spec_of(factory: object, args: tuple[object, ...], kwargs: dict[str, object]
     if not callable(factory) or isinstance(factory, type):
         raise NotAnActor(f"{factory!r} is neither an Actor class nor a function that makes or is one")
     if not args and not kwargs and _is_handler(factory):
+        refuse_generator(factory)
         return ActorSpec(HANDLER, factory)
     return ActorSpec(MAKER, factory, args, kwargs)
 
