@@ -50,7 +50,7 @@ class AsyncGenerating(Actor[Any, Any]):
 class GeneratingHook(Actor[Any, Any]):
     def receive(self, message: Any) -> None: ...
 
-    async def post_stop(self) -> Any:  # type: ignore[override]
+    async def post_stop(self) -> Any:
         yield None
 
 

@@ -152,6 +152,7 @@ starters = pytest.mark.parametrize(
 @pytest.mark.parametrize("how", ["stop", "parent", "system"])
 def test_a_stop_while_pre_start_runs_leaves_out_post_start(how: str, kind: type[Actor], dispatcher: str) -> None:
     async def program(system: ActorSystem, ear: Ear) -> None:
+        parent: ActorRef[Any] | None = None
         if how == "parent":
             parent = system.spawn(Parent, kind, ear.ref, dispatcher, dispatcher="concurrent")
             await parent.started()
@@ -165,7 +166,7 @@ def test_a_stop_while_pre_start_runs_leaves_out_post_start(how: str, kind: type[
         if how == "system":
             system.stop()
         else:
-            (ref if how == "stop" else parent).stop()
+            (ref if parent is None else parent).stop()
             ear.answer()
         reason = await ref.terminated()
         assert reason.kind is (ExitKind.NORMAL if how == "stop" else ExitKind.SHUTDOWN)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
     from greenroom._core.timing.timers import Timer
     from greenroom.actor.messaging.question import Question
-    from greenroom.system.config import SystemConfig
     from greenroom.system.dispatchers.processes.protocol import Entry
 
 __all__ = ["ExecutorPort", "Hold", "OwnerSystem", "PoolPort", "WorkerPort"]
@@ -27,12 +26,22 @@ class Hold(NamedTuple):
     ticks: int
 
 
+class OwnerConfig(Protocol):
+    """What a worker must know of a system's config."""
+
+    stuck_after: float
+
+
 class OwnerSystem(Protocol):
     """The system that a pool belongs to; `ActorSystem` is one."""
 
     name: str
-    config: SystemConfig
     _loop: Loop
+
+    @property
+    def config(self) -> OwnerConfig:
+        """Its settings."""
+        ...
 
     def _request_shutdown(self, timeout: float, cause: BaseException | None) -> None:
         """Begin the shutdown, and return at once."""
