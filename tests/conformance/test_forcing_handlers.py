@@ -25,7 +25,8 @@ def test_an_actor_is_not_forced_unless_it_was_told_to_end(play: Play) -> None:  
         gate = Gate()
 
         async def inspect_myself(ctx: Context, message: Any) -> str:
-            inspecting.append(asyncio.ensure_future(ctx.self.inspect()))  # which waits for this handler to end
+            look = ctx.self.inspect(timeout=None)  # which waits for this handler to end
+            inspecting.append(asyncio.ensure_future(look))
             return str(await gate)
 
         inspecting: list[asyncio.Future[Any]] = []

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom._core.behavior import BehaviorBase
+    from greenroom._core.mailbox.cell import Order
     from greenroom.actor.messaging.drain import Drain
     from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.ref import ActorRef
@@ -378,9 +379,14 @@ class Lifecycle(MessageHost):
         """Let an actor be made afresh without backoff, because somebody asked for it. From any thread."""
         self._request(cell, RestartOrder(cause, at_once=True))
 
-    def order_inspection(self, cell: Cell, items: tuple[str, ...], tell: Callable[..., object]) -> None:
-        """Have `tell` called with what an actor's `inspect` returns, after the message in hand."""
-        cell.order(lambda cell: begin(inspect(cell.record, items, tell)))
+    def order_inspection(self, cell: Cell, items: tuple[str, ...], tell: Callable[..., object]) -> Order:
+        """Have `tell` called with what an actor's `inspect` returns, after the message in hand; the order for that."""
+
+        def look(cell: Cell) -> object:
+            return begin(inspect(cell.record, items, tell))
+
+        cell.order(look)
+        return look
 
     def _request(self, cell: Cell, order: Callable[[Cell], object]) -> None:
         if cell.is_foreign():

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from _thread import get_ident
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from greenroom._core.current import current_handoffs
 from greenroom._core.delivery.admission import Waiter
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.timing.timers import Alarm
 from greenroom.actor.messaging.address import Address, lend_methods
 from greenroom.actor.messaging.question import Question, current_handoff, require_timeout
-from greenroom.actor.messaging.waiting import inspect_actor, on_loop, wait_for_end, wait_for_start
+from greenroom.actor.messaging.waiting import WaitTimeout, inspect_actor, on_loop, wait_for_end, wait_for_start
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import STATES, State
 from greenroom.actor.records.systems import resolve
@@ -218,33 +217,22 @@ class ActorRef(Address, Generic[M, R]):
         self._cell.loop.host.request_fresh_start(self._cell, cause)
 
     async def started(self) -> None:
-        """Return when it is RUNNING. If its start fails, raise the cause."""
+        """Return when it is RUNNING. If its start fails, raise the cause.
+
+        In a hook of its own that runs before, it raises `WaitsForItself`.
+        """
         await wait_for_start(self._cell)
 
     async def terminated(self) -> ExitReason:
         """Wait until it has ended for good, and return the exit reason. Never raises its failure."""
         return await wait_for_end(self._cell)
 
-    async def inspect(self, *items: str) -> Mapping[str, Any]:
-        """Call the actor's `inspect`, between two messages, and return the result."""
-        return await inspect_actor(self._cell, items)
+    async def inspect(self, *items: str, timeout: float | None = 5.0) -> Mapping[str, Any]:
+        """Call the actor's `inspect`, between two messages, and return the result. `AskTimeout` when it is late."""
+        return await inspect_actor(self._cell, items, timeout)
 
 
 lend_methods(ActorRef)
-
-
-class _RoomTimeout(Alarm):
-    """Ends a wait for room."""
-
-    __slots__ = ("_give_up",)
-
-    def __init__(self, deadline: float, give_up: Callable[[], object]) -> None:
-        self.set_up_alarm(deadline)
-        self._give_up = give_up
-
-    def ring(self, admission: object) -> None:
-        """No room came free in time."""
-        self._give_up()
 
 
 async def wait_for_room(cell: Cell, message: object, sender: object, lane: Lane, timeout: float | None) -> None:
@@ -287,7 +275,7 @@ async def wait_for_room(cell: Cell, message: object, sender: object, lane: Lane,
 
     my_thread = get_ident()
     waiter = Waiter(message, sender, lane, finish)
-    alarm = None if timeout is None else _RoomTimeout(loop.now() + timeout, give_up)
+    alarm = None if timeout is None else WaitTimeout(loop.now() + timeout, give_up)
     on_loop(cell, begin)
     try:
         await future

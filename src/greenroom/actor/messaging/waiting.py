@@ -6,17 +6,29 @@ import asyncio
 from _thread import get_ident
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.current import current_handoffs
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.messaging.question import current_handoff
+from greenroom._core.timing.timers import Alarm
+from greenroom.actor.messaging.question import current_handoff, require_timeout
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import State
-from greenroom.errors import ActorTerminated, WaitsForItself, in_words
+from greenroom.errors import ActorTerminated, AskTimeout, WaitsForItself, in_words
 from greenroom.exits import ExitReason
 
-__all__ = ["inspect_actor", "on_loop", "wait_for_end", "wait_for_start"]
+if TYPE_CHECKING:
+    from greenroom._core.mailbox.cell import Order
+
+__all__ = [
+    "WaitTimeout",
+    "inspect_actor",
+    "on_loop",
+    "require_other",
+    "require_startable",
+    "wait_for_end",
+    "wait_for_start",
+]
 
 _NOT_YET_RUNNING = (State.CREATED.code, State.STARTING.code, State.FAILED.code, State.RESTARTING.code)
 
@@ -95,6 +107,7 @@ async def wait_for_start(cell: Cell) -> None:
     def ended(waiter: LifeWaiter, reason: ExitReason) -> None:
         waiter.end(None, ActorTerminated(cell.shown(), reason) if reason.cause is None else reason.cause)
 
+    require_startable(cell)
     waiter = LifeWaiter(ended, for_start=True)
     try:
         await waiter.wait(cell, lambda record: waiter.end(None) if _has_run(record) else None)
@@ -108,27 +121,81 @@ def _has_run(record: ActorRecord) -> bool:
     return record.state not in _NOT_YET_RUNNING and (record.extras is None or not record.extras.never_ran)
 
 
-def _require_other(cell: Cell, what: str) -> None:
-    """Raise when an actor's own handler or hook is about to wait for what cannot come before it has ended."""
+def _is_own(cell: Cell) -> bool:
+    """Whether this is the handler or hook of the actor of `cell` itself, and no task of its making."""
+    if not cell.is_foreign():
+        return bool(cell.loop.visits.hand is cell)
     handoff = current_handoff(cell.loop)
-    here = handoff is not None and handoff.cell is cell if cell.is_foreign() else cell.loop.visits.hand is cell
-    if here:
+    return handoff is not None and handoff.cell is cell and handoff.is_awaiting_itself()
+
+
+def require_other(cell: Cell, what: str, is_own: bool | None = None) -> None:
+    """Raise when an actor's own handler or hook is about to wait for what cannot come before it has ended."""
+    if _is_own(cell) if is_own is None else is_own:
         raise WaitsForItself(f"{cell.shown()} awaits its own {what}, which cannot come before its handler has ended")
+
+
+def require_startable(cell: Cell, is_own: bool | None = None) -> None:
+    """Raise when an actor's own hook is about to wait for its start; a handler need not wait, for it has started."""
+    record = cell.record
+    if isinstance(record, ActorRecord) and not _has_run(record):
+        require_other(cell, "start", is_own)
 
 
 async def wait_for_end(cell: Cell) -> ExitReason:
     """Return how the actor of `cell` ended, when it has."""
-    _require_other(cell, "end")
+    require_other(cell, "end")
     reason: ExitReason = await LifeWaiter(lambda waiter, reason: waiter.end(reason)).wait(cell, lambda record: None)
     return reason
 
 
-async def inspect_actor(cell: Cell, items: tuple[str, ...]) -> Mapping[str, Any]:
-    """What the actor of `cell` says of itself; its code runs on its own loop, between two messages."""
-    _require_other(cell, "inspect()")
+class WaitTimeout(Alarm):
+    """Ends a wait, by the system's own clock."""
 
+    __slots__ = ("_give_up",)
+
+    def __init__(self, deadline: float, give_up: Callable[[], object]) -> None:
+        self.set_up_alarm(deadline)
+        self._give_up = give_up
+
+    def ring(self, admission: object) -> None:
+        """What was waited for did not come in time."""
+        self._give_up()
+
+
+async def inspect_actor(cell: Cell, items: tuple[str, ...], timeout: float | None) -> Mapping[str, Any]:
+    """What the actor of `cell` says of itself; its code runs on its own loop, between two messages."""
+    if timeout is not None:
+        require_timeout(timeout)
+    require_other(cell, "inspect()")
+    loop = cell.loop
     waiter = LifeWaiter(lambda waiter, reason: waiter.end(None, ActorTerminated(cell.shown(), reason)))
-    seen: Mapping[str, Any] = await waiter.wait(
-        cell, lambda record: cell.loop.host.order_inspection(cell, items, waiter.end)
-    )
+    ordered: list[Order] = []
+
+    def give_up() -> None:
+        error = AskTimeout(cell.shown(), timeout or 0.0)
+        if loop.runq.rouse is None:
+            error.add_note("its system has not been started: `async with system` comes first")
+        waiter.end(None, error)
+
+    def begin(record: ActorRecord) -> None:
+        ordered.append(loop.host.order_inspection(cell, items, waiter.end))
+        if alarm is not None:
+            loop.timers.add(alarm)
+            if loop.runq.asleep:
+                loop.runq.wake()
+
+    def leave() -> None:
+        if isinstance(cell.record, ActorRecord):
+            cell.withdraw(tuple(ordered))  # an actor that hangs must not collect them
+        if alarm is not None:
+            alarm.disarm(loop.timers)
+
+    alarm = None if timeout is None else WaitTimeout(loop.now() + timeout, give_up)
+    if timeout is not None and loop.runq.rouse is None:  # it has no timers that ring
+        asyncio.get_running_loop().call_later(timeout, give_up)
+    try:
+        seen: Mapping[str, Any] = await waiter.wait(cell, begin)
+    finally:
+        on_loop(cell, leave)
     return seen

@@ -18,9 +18,10 @@ from greenroom.actor.api.context import Context
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.ref import ActorRef, wait_for_room
+from greenroom.actor.messaging.waiting import require_other, require_startable
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.systems import resolve
-from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself, in_words
+from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, in_words
 from greenroom.lanes import Lane
 from greenroom.runtimelog import RuntimeLog, print_error
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, OwnerSystem, WorkerPort
@@ -250,16 +251,18 @@ class Service:
             await wait_for_room(cell, message, sender, Lane(lane), timeout)
 
     async def _await_start(self, executor: ExecutorPort | None, ref: ActorRef) -> None:
-        _require_other(executor, ref, "start")
+        require_startable(ref._cell, _is_own(executor, ref))
         await ref.started()
 
     async def _await_end(self, executor: ExecutorPort | None, ref: ActorRef) -> object:
-        _require_other(executor, ref, "end")
+        require_other(ref._cell, "end", _is_own(executor, ref))
         return await ref.terminated()
 
-    async def _inspect(self, executor: ExecutorPort | None, ref: ActorRef, *items: str) -> object:
-        _require_other(executor, ref, "inspect()")
-        return await ref.inspect(*items)
+    async def _inspect(
+        self, executor: ExecutorPort | None, ref: ActorRef, *items: str, timeout: float | None
+    ) -> object:
+        require_other(ref._cell, "inspect()", _is_own(executor, ref))
+        return await ref.inspect(*items, timeout=timeout)
 
     # -- for observers, and logs
 
@@ -301,9 +304,9 @@ def _require_ref(ref: object) -> None:
         raise BadArgument(f"{ref!r} is no ref")
 
 
-def _require_other(executor: ExecutorPort | None, ref: ActorRef, what: str) -> None:
-    if executor is not None and ref._cell is executor.cell and isinstance(ref._cell.record, ActorRecord):
-        raise WaitsForItself(f"{ref} awaits its own {what}, which cannot come before its handler has ended")
+def _is_own(executor: ExecutorPort | None, ref: ActorRef) -> bool:
+    """Whether a hosted actor means itself."""
+    return executor is not None and ref._cell is executor.cell and isinstance(ref._cell.record, ActorRecord)
 
 
 _BY_STUB: dict[str, Callable[[Service, ExecutorPort | None, _Request], object]] = {

@@ -85,9 +85,9 @@ class RemoteRef(ActorRef):
         reason: ExitReason = await self._await_main("terminated")
         return reason
 
-    async def inspect(self, *items: str) -> Mapping[str, Any]:
+    async def inspect(self, *items: str, timeout: float | None = 5.0) -> Mapping[str, Any]:
         """What the actor's `inspect` returns."""
-        seen: Mapping[str, Any] = await self._await_main("inspect", *items)
+        seen: Mapping[str, Any] = await self._await_main("inspect", *items, timeout=timeout)
         return seen
 
 
