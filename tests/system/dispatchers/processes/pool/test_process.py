@@ -157,7 +157,7 @@ from greenroom.system.dispatchers.processes.pool import process
 from tests.system.dispatchers.processes.unruly import Busy
 
 process._KERNEL_ENDS_CHILDREN = KERNEL
-config = SystemConfig(dispatchers={"process": Process(workers=4)})
+config = SystemConfig(dispatchers={"process": Process(workers=4)}, stop_timeout=0.1)
 
 async def occupy(system):
     # One waits, one keeps its lock, one is stopped, one runs Python.
@@ -214,8 +214,11 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("kernel", [True, False], ids=["kernel", "watcher"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "kernel"),
+    [*((way, True) for way in WAYS), *((way, False) for way in ("SIGKILL", "exit", "fork holds on"))],
+    ids=lambda given: given if isinstance(given, str) else "kernel" if given else "watcher",
+)
 def test_no_worker_outlives_the_program(way: str, kernel: bool, tmp_path: Path) -> None:
     how, start = WAYS[way]
     text = _PROGRAM.replace("HOW", how).replace("START", start).replace("KERNEL", str(kernel))

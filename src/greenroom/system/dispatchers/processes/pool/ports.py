@@ -29,7 +29,10 @@ class Hold(NamedTuple):
 class OwnerConfig(Protocol):
     """What a worker must know of a system's config."""
 
-    stuck_after: float
+    @property
+    def stuck_after(self) -> float:
+        """Seconds after which a handler is stuck; 0 not to look for such."""
+        ...
 
 
 class OwnerSystem(Protocol):
