@@ -64,6 +64,7 @@ __all__ = [
     "SimulationEndless",
     "SimulationRefused",
     "SimulationStuck",
+    "StartTimeout",
     "StashFull",
     "StaysAtHome",
     "SystemFailed",
@@ -699,6 +700,20 @@ class RefGone(GreenroomError):
         super().__init__(f"the ref {path} belongs to the system {system!r}: {why}")
         self.system = system
         self.path = path
+
+
+class StartTimeout(GreenroomError, TimeoutError):
+    """An actor was not ready for its first message in time: its start was cancelled."""
+
+    code = "start_timeout"
+
+    def __init__(self, ref: object, timeout: float) -> None:
+        super().__init__(
+            f"{ref} had not started after {timeout:g} s, so its start was cancelled: see what its constructor, "
+            "`pre_start` or `post_start` waits for, or give it longer with `SystemConfig(start_timeout=...)`"
+        )
+        self.ref = ref
+        self.timeout = timeout
 
 
 class SettleTimeout(GreenroomError, TimeoutError):

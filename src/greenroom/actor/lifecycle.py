@@ -188,8 +188,14 @@ class Lifecycle(MessageHost):
     def enter(self, record: ActorRecord, state: int) -> None:
         """Let `record` be in `state`."""
         record.state = state
-        if record.extras is not None and record.extras.history is not None:
-            history = record.extras.history
+        extras = record.extras
+        if extras is None:
+            return
+        if extras.start_deadline is not None:
+            extras.start_deadline.disarm(self.loop.timers)
+            extras.start_deadline = None
+        history = extras.history
+        if history is not None:
             history.append(STATES[state])
             if len(history) > HISTORY_KEPT:
                 del history[0]
@@ -261,6 +267,8 @@ class Lifecycle(MessageHost):
         record = cell.record
         if not isinstance(record, ActorRecord):
             return
+        if record.state == STARTING:
+            forcing.limit_start(self, cell, record)
         extras = record.extras
         if (extras is not None and extras.phase) or self.is_told_to_change(cell):
             self.set_deadline(cell, record)

@@ -55,6 +55,9 @@ class SystemConfig(ByFields):
     max_io_watches: int = 1024
     stop_timeout: float = 5.0
     """Seconds that an actor and its children have to stop before they are forced."""
+    start_timeout: float | None = 600.0
+    """Seconds that an actor has to start, if it waits for something; then its start is cancelled, and it fails with
+    `StartTimeout`. None for as long as it likes."""
     dead_letters: int = 1000
     """How many dead letters are kept."""
     slow_after: float = 0.1
@@ -82,6 +85,8 @@ class SystemConfig(ByFields):
         if not isinstance(self.mailbox, MailboxConfig):
             raise ConfigError("mailbox", self.mailbox, "must be a MailboxConfig")
         _require_seconds("stop_timeout", self.stop_timeout)
+        if self.start_timeout is not None and self.start_timeout != math.inf:
+            _require_seconds("start_timeout", self.start_timeout, "must be a number of seconds, zero or more, or None")
         _require_seconds("slow_after", self.slow_after)
         _require_seconds("stuck_after", self.stuck_after)
         _require_count("dead_letters", self.dead_letters)
@@ -180,9 +185,9 @@ def _require_known(name: str, shown: str | None = None) -> None:
         raise ConfigError(shown or name, "...", f"there is no such setting; there are: {', '.join(_SETTINGS)}")
 
 
-def _require_seconds(name: str, value: object) -> None:
+def _require_seconds(name: str, value: object, why: str = "must be a number of seconds, zero or more") -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ConfigError(name, value, "must be a number of seconds, zero or more")
+        raise ConfigError(name, value, why)
 
 
 def _require_count(name: str, value: object) -> None:
@@ -230,14 +235,17 @@ def _lane_of(name: object) -> Lane:
         ) from None
 
 
-def _parse(variable: str, setting: str, text: str) -> bool | int | float:
+def _parse(variable: str, setting: str, text: str) -> bool | int | float | None:
     if setting in ("clock", "dispatchers", "env", "mailbox", "placement", "supervision"):
         raise ConfigError(variable, text, "cannot be given as a variable")
     if setting == "history":
         if text.lower() not in ("1", "0", "true", "false", "yes", "no"):
             raise ConfigError(variable, text, "must be true or false")
         return text.lower() in ("1", "true", "yes")
-    return _parse_number(variable, text, float if _SETTINGS[setting].type == "float" else int)
+    kind = str(_SETTINGS[setting].type)
+    if "None" in kind and text.lower() == "none":
+        return None
+    return _parse_number(variable, text, float if kind.startswith("float") else int)
 
 
 def _parse_number(variable: str, text: str, kind: type[int | float]) -> int | float:

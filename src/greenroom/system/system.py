@@ -9,6 +9,7 @@ import threading
 from _thread import get_ident
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future as ThreadFuture
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom._core.observerhooks import ObserverHooks
@@ -429,6 +430,11 @@ class ActorSystem(Spawns, Spawner):
     def stop_timeout(self) -> float:
         """Seconds that an actor and its children have to stop."""
         return self.config.stop_timeout
+
+    @property
+    def start_timeout(self) -> float:
+        """Seconds that an actor has to start; inf for as long as it likes."""
+        return inf if self.config.start_timeout is None else self.config.start_timeout
 
     @property
     def keeps_history(self) -> bool:

@@ -18,7 +18,7 @@ from greenroom.actor.life.restarting import RestartOrder, waits_to_return
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import RestartState, incarnation_of, restart_state_of
 from greenroom.actor.records.states import State
-from greenroom.errors import HandlerBroken, add_note, in_words
+from greenroom.errors import HandlerBroken, StartTimeout, add_note, in_words
 from greenroom.exits import ExitReason, ends_system
 from greenroom.policy.backoff import next_delay
 from greenroom.policy.directives import Directive, Scope
@@ -70,6 +70,8 @@ class FailOrder(FailureSource):
         return self.child is not None and isinstance(cause, HandlerBroken) and cause.__cause__ is self.cause
 
     def __str__(self) -> str:
+        if isinstance(self.cause, StartTimeout):
+            return "while it started"
         return "as it was told to" if self.child is None else f"because {self.child} escalated"
 
 

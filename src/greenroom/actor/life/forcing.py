@@ -13,15 +13,20 @@ from greenroom.actor.life import ending
 from greenroom.actor.messaging.drain import drain
 from greenroom.actor.messaging.timers import set_alarm
 from greenroom.actor.records.record import ActorRecord, Extras
+from greenroom.actor.records.restartstate import incarnation_of
+from greenroom.actor.records.states import State
+from greenroom.errors import StartTimeout
 from greenroom.exits import KILLED
 from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
     from greenroom.actor.records.ports import ActorHost
 
-__all__ = ["GRACE", "Deadline", "ForcedActors", "abandon", "cancel_handler", "patience_of"]
+__all__ = ["GRACE", "Deadline", "ForcedActors", "abandon", "cancel_handler", "limit_start", "patience_of"]
 
 _log = RuntimeLog()
+
+STARTING = State.STARTING.code
 
 GRACE = 1.0
 """Seconds that a cancelled handler has before it is abandoned."""
@@ -88,6 +93,43 @@ class Deadline(Alarm):
         record = self._cell.record
         if isinstance(record, ActorRecord):
             _force(self._cell.loop.host, self._cell, record)
+
+
+class StartDeadline(Alarm):
+    """Cancels the start of an actor, which then fails: whoever supervises it decides."""
+
+    __slots__ = ("_cell", "_incarnation", "_seconds")
+
+    def __init__(self, cell: Cell, incarnation: int, seconds: float) -> None:
+        self._cell = cell
+        self._incarnation = incarnation
+        self._seconds = seconds
+        set_alarm(cell.loop, self, cell.loop.now() + seconds)
+
+    def ring(self, admission: object) -> None:
+        """The time is up."""
+        cell = self._cell
+        record = cell.record
+        life = cell.loop.host
+        if (
+            isinstance(record, ActorRecord)
+            and record.state == STARTING
+            and incarnation_of(record) == self._incarnation
+            and cell.task is not None
+            and not life.is_told_to_stop(cell)  # that has a deadline of its own
+        ):
+            life.request_failure(cell, StartTimeout(cell.shown(), self._seconds))
+            cancel_handler(life, cell, record.ensure_extras())
+
+
+def limit_start(life: ActorHost, cell: Cell, record: ActorRecord) -> None:
+    """The start of an actor waits for something: it must not for ever. A supervisor waits for its children, which have
+    deadlines of their own.
+    """
+    seconds = life.port.start_timeout
+    extras = record.ensure_extras()
+    if extras.start_deadline is None and seconds < inf and not extras.orderly:
+        extras.start_deadline = StartDeadline(cell, incarnation_of(record), seconds)
 
 
 def patience_of(life: ActorHost, extras: Extras) -> float:

@@ -52,6 +52,11 @@ class SystemPort(Protocol):
         ...
 
     @property
+    def start_timeout(self) -> float:
+        """Seconds that an actor has to start; inf for as long as it likes."""
+        ...
+
+    @property
     def keeps_history(self) -> bool:
         """Whether actors remember the states they went through."""
         ...

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from logging import Logger, LoggerAdapter
 
+    from greenroom._core.timing.timers import Alarm
     from greenroom.actor.records.parts import (
         BehaviorPart,
         Cancellable,
@@ -118,6 +119,7 @@ class Extras:
         "restart_state",
         "settings",
         "settings_of_behavior",
+        "start_deadline",
         "stash",
         "waiters",
         "watching",
@@ -147,8 +149,9 @@ class Extras:
         self.restart_state: RestartState | None = None
         self.links: Any = None
         self.monitors: Any = None
-        # What forces it to end in time.
+        # What forces it to end in time; and to start in time, if its start waits for something.
         self.deadline: EndDeadline | None = None
+        self.start_deadline: Alarm | None = None
         # The states it went through, if somebody wants to know.
         self.history: list[State] | None = None
         # Who waits for it to start, or to end.
