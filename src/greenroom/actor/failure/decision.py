@@ -67,7 +67,10 @@ class FailOrder(FailureSource):
 
     def is_reason_for(self, cause: BaseException) -> bool:
         """Whether a handler failed with `cause` because it waited for the child that escalated."""
-        return self.child is not None and isinstance(cause, HandlerBroken) and cause.__cause__ is self.cause
+        if self.child is None or not isinstance(cause, HandlerBroken):
+            return False
+        # What has come from another process is no longer the same exception.
+        return cause.__cause__ is self.cause or cause.ref == self.child
 
     def __str__(self) -> str:
         if isinstance(self.cause, StartTimeout):

@@ -20,6 +20,7 @@ from greenroom import (
     Supervision,
 )
 from greenroom.errors import AlreadyReplied, HandlerBroken, Unhandled
+from tests.conformance.askers import until
 from tests.system.dispatchers.processes.cast import (
     Asker,
     AsyncPuppet,
@@ -36,6 +37,7 @@ from tests.system.dispatchers.processes.cast import (
 from tests.system.dispatchers.processes.conformance.stage import (
     AT_ONCE,
     BAD,
+    ESCALATE,
     FAILED,
     RESTART,
     RESTARTING,
@@ -164,6 +166,20 @@ async def test_a_reply_that_is_owed_fails_with_a_restart() -> None:  # cases 24,
         with pytest.raises(HandlerBroken, match="deferred"):
             await asked
         assert await ref.ask("again") == "again"
+
+
+async def test_a_parent_that_waits_for_a_child_that_escalates_waits_no_longer() -> None:  # M7, 015
+    clock = ManualClock()  # which stands still: a stop_timeout would never pass
+    async with stage(clock=clock) as system:
+        parent = away(system, AsyncPuppet, supervision=STOPS)
+        child = away(system, Puppet, parent=parent, supervision=Supervision(ESCALATE))
+        await child.started()
+        asked = parent.ask(call(child, "ask", do("defer_reply"), timeout=None), timeout=None)
+        await until(lambda: system.ledger(child).handled == 1)
+        child.tell(BAD)
+        with pytest.raises(HandlerBroken, match="waits for this answer"):
+            await asked
+        assert repr((await parent.terminated()).cause) == repr(BAD)
 
 
 async def test_a_forwarded_question_is_answered_by_who_got_it() -> None:  # M12, J8
