@@ -86,12 +86,12 @@ def test_the_deadline_of_a_failure_that_was_resumed_kills_no_child(play: Play) -
     assert system.report.forced == ()
 
 
-def test_the_deadline_of_an_escalation_that_came_to_nothing_kills_no_sibling(play: Play) -> None:  # M7, M5
+def test_the_deadline_of_an_escalation_that_a_parent_is_resumed_after_kills_no_sibling(play: Play) -> None:  # M7, M5
     clock = ManualClock()
 
     async def program(system: ActorSystem) -> None:
         book = Book()
-        parent: Ref = system.spawn(AsyncPhoenix, book, supervision=AT_ONCE)
+        parent: Ref = system.spawn(AsyncPhoenix, book, supervision=Supervision(Directive.RESUME))
         one: Ref = system.spawn(Bird, Book(), parent=parent, supervision=UP)
         other: Ref = system.spawn(Bird, Book(), parent=parent, supervision=UP)
         gate = Gate()
