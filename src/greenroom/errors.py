@@ -53,6 +53,7 @@ __all__ = [
     "NameTaken",
     "NoMessage",
     "NoSuchChild",
+    "NoThread",
     "NotAnActor",
     "NotAwaited",
     "NotSendable",
@@ -580,6 +581,19 @@ class WorkerLost(GreenroomError):
         other = WorkerLost(*self.args)
         other.__cause__ = self.__cause__
         return other
+
+
+class NoThread(GreenroomError, RuntimeError):
+    """A thread is needed, and cannot be started. What asked for it has failed; later there may be one."""
+
+    code = "no_thread"
+
+    def __init__(self, user: str) -> None:
+        super().__init__(
+            f"no thread can be started for {user}: raise the limit of the machine (`ulimit -u`), or let actors share "
+            'threads, as those of dispatcher="parallel" do'
+        )
+        self.user = user
 
 
 class DispatcherExists(GreenroomError, ValueError):

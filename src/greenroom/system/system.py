@@ -28,6 +28,7 @@ from greenroom.errors import (
     ConfigError,
     InvalidDelay,
     LoopBusy,
+    NoThread,
     NotStarted,
     SettleTimeout,
     SystemFailed,
@@ -171,8 +172,15 @@ class ActorSystem(Spawns, Spawner):
         ready: ThreadFuture[None] = ThreadFuture()
         # A daemon, so that a handler that never returns does not keep the process alive.
         self._thread = threading.Thread(target=self._run_thread, args=(ready,), name=self.name, daemon=True)
-        self._thread.start()
-        ready.result(CALL_TIMEOUT)
+        try:
+            try:
+                self._thread.start()
+            except RuntimeError as exc:
+                raise NoThread(f"the system {self.name!r}") from exc
+            ready.result(CALL_TIMEOUT)
+        except BaseException:
+            self._thread = None  # it may be tried again
+            raise
         return self
 
     def __exit__(
@@ -192,8 +200,13 @@ class ActorSystem(Spawns, Spawner):
             ready.set_result(None)
             await self._shutdown.wait()
 
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(main())
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(main())
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)  # asyncio could not start: it needs file descriptors
 
     def run(self) -> None:
         """Run on this thread, until the system is stopped: by `stop()`, by its root's end, by Ctrl-C."""

@@ -121,7 +121,11 @@ class _Watchdog:
             if self._thread is None or not self._thread.is_alive():
                 self._changed = threading.Event()
                 self._thread = threading.Thread(target=self._run, name=WATCHDOG, daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError as exc:  # a system can do without; the next one tries again
+                    self._thread = None
+                    _log.warning("handlers that block their system's thread are not reported: %s", exc)
             else:
                 self._changed.set()
 

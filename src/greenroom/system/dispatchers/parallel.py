@@ -20,6 +20,7 @@ from queue import SimpleQueue
 
 from greenroom._core.handoff.handoff import Handoff
 from greenroom.actor.offload.executor import Executor
+from greenroom.errors import NoThread
 
 __all__ = ["ThreadPool"]
 
@@ -70,10 +71,10 @@ class ThreadPool(Executor):
             self._idle -= 1
             try:
                 self._start_if_short()
-            except RuntimeError:
+            except RuntimeError as exc:
                 if not self._threads:  # else one of the others does it later
                     self._idle += 1
-                    raise
+                    raise NoThread(f"{handoff.cell.shown()}, by the dispatcher {self.dispatcher!r}") from exc
         self._todo.put(handoff)
 
     def _start_if_short(self) -> None:
@@ -124,7 +125,21 @@ class ThreadPool(Executor):
             if self._threads.pop(thread, self) is None:
                 self._waiting.pop(thread, None)
                 self._abandoned.append(thread)
-                self._start_if_short()
+                try:
+                    self._start_if_short()
+                except RuntimeError as exc:
+                    self._lose_if_alone(exc)
+
+    def _lose_if_alone(self, cause: BaseException) -> None:
+        """No thread can be started: if there is none, fail the hand-offs that wait. Under the lock."""
+        while not self._threads and not self._todo.empty():
+            handoff = self._todo.get()
+            self._idle += 1
+            if handoff is not None:
+                error = NoThread(f"{handoff.cell.shown()}, by the dispatcher {self.dispatcher!r}")
+                error.__cause__ = cause
+                handoff.take_error(error)
+                handoff.complete()
 
     def _note_waiting(self, thread: threading.Thread, begins: bool) -> None:
         """A thread begins or ends to wait for an answer, or for what its handler says it blocks on."""

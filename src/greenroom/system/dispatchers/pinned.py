@@ -17,7 +17,7 @@ from contextvars import Context
 from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.timing.turns import after_turns
 from greenroom.actor.offload.executor import Executor
-from greenroom.errors import WorkerLost
+from greenroom.errors import NoThread, WorkerLost, in_words
 from greenroom.runtimelog import RuntimeLog
 
 __all__ = ["PinnedExecutor", "PinnedThreads"]
@@ -94,7 +94,10 @@ class PinnedExecutor(Executor):
             self._threads.end_thread(self._thread)
             self._thread = None
         if self._thread is None:
-            self._thread = self._threads.start_thread()
+            try:
+                self._thread = self._threads.start_thread()
+            except RuntimeError as exc:
+                raise NoThread(f"{handoff.cell.shown()}, by the dispatcher {self.dispatcher!r}") from exc
         thread = self._thread
         handoff.on_abandoned(lambda: self._give_up(thread, handoff))
         handoff.take_turns = thread.take_turns
@@ -135,7 +138,7 @@ class AsyncioThread:
         self._end: asyncio.Event | None = None
         # Invariant: the hand-offs that are not completed; None when the thread has ended
         self._handoffs: dict[Handoff, None] | None = {}
-        # Why the thread ends, if nobody told it to. Only this thread uses this field and the next.
+        # Why the thread ends, if nobody told it to. Only this thread uses this field, until it ends, and the next.
         self._cause: BaseException | None = None
         # The tasks under way; asyncio itself keeps no reference to them.
         self._tasks: dict[asyncio.Task[None], Handoff] = {}
@@ -161,6 +164,7 @@ class AsyncioThread:
     def _lose_all(self, cause: BaseException | None) -> None:
         """The thread ends, for whatever reason: nobody may wait for the hand-offs that it has not completed."""
         with self._lock:
+            self._cause = cause
             handoffs, self._handoffs = self._handoffs or {}, None
         for task in list(self._tasks):
             task.get_coro().close()
@@ -168,10 +172,15 @@ class AsyncioThread:
             self._lose(handoff, cause)
 
     def _lose(self, handoff: Handoff, cause: BaseException | None) -> None:
-        lost = WorkerLost(f"the thread {self.thread.name!r} has ended, and cannot run {handoff.cell.shown()} any more")
-        lost.__cause__ = cause
-        handoff.take_error(lost)
+        handoff.take_error(self._lost(handoff, cause))
         handoff.complete()
+
+    def _lost(self, handoff: Handoff, cause: BaseException | None) -> WorkerLost:
+        why = "" if cause is None else f": {in_words(cause)}"
+        name = self.thread.name
+        lost = WorkerLost(f"the thread {name!r} has ended, and cannot run {handoff.cell.shown()} any more{why}")
+        lost.__cause__ = cause
+        return lost
 
     def is_dead(self) -> bool:
         """Whether the thread has ended."""
@@ -207,7 +216,7 @@ class AsyncioThread:
             if self._handoffs is not None:
                 self._handoffs[handoff] = None
         if dead:
-            raise WorkerLost(f"the thread {self.thread.name!r} has ended")
+            raise self._lost(handoff, self._cause)
         self._call(lambda: self._begin(handoff, context))
 
     def take_turns(self, then: Callable[[], object]) -> None:
