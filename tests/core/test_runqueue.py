@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from greenroom._core.mailbox.cell import Cell
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.scheduler.loop import Loop
 from tests.core.props import Straggler, collects_while_allocating
@@ -105,6 +106,26 @@ def test_a_sleeping_loop_is_roused_by_the_first_to_come_alone() -> None:
     assert not queue.asleep
 
 
+def test_a_queue_that_cannot_rouse_its_loop_tries_again_with_the_next_cell() -> None:
+    roused: list[int] = []
+
+    def rouse() -> None:
+        roused.append(queue.count)
+        if len(roused) == 1:
+            raise MemoryError
+
+    queue = RunQueue(get_ident())
+    queue.rouse = rouse
+    queue.asleep = True
+    with pytest.raises(MemoryError):
+        queue.push("first")
+    assert queue.asleep
+    queue.push("second")
+    assert roused == [1, 2]
+    assert not queue.asleep
+    assert drain(queue) == ["first", "second"]
+
+
 def push_while_collecting(push: Callable[[], object], last_words: Callable[[], object]) -> bool:
     """Call `push` so that the collector runs inside it as soon as a list is made; whether it did."""
     inside = caught = False
@@ -152,17 +173,24 @@ def test_a_finalizer_that_makes_a_cell_runnable_while_the_queue_grows_loses_nobo
 def test_a_finalizer_that_tells_another_cell_while_the_queue_grows_leaves_no_cell_behind() -> None:
     handled: list[str] = []
     loop = Loop()
-    cells = [loop.spawn(lambda name, _: handled.append(name), f"cell {number}") for number in range(FIRST_SIZE + 2)]
-    for cell in cells:
-        cell.tell("make the ring")
+
+    def spawn() -> None:
+        cells.append(loop.spawn(lambda name, _: handled.append(name), f"cell {len(cells)}"))
+
+    cells: list[Cell] = []
+    for _ in range(FIRST_SIZE - 1):
+        spawn()
+        cells[-1].tell("make the ring")
         loop.run_until_idle()
     handled.clear()
-    *first, last, other = cells
+    *first, other = cells
     for cell in first:
         cell.tell("m")
-    assert push_while_collecting(lambda: last.tell("m"), lambda: other.tell("m")), "this test shows nothing"
+    # It grows before there are more cells than it has room for, and never when a cell is told something.
+    assert push_while_collecting(spawn, lambda: other.tell("m")), "this test shows nothing"
+    cells[-1].tell("m")
     loop.run_until_idle()
-    assert sorted(handled) == sorted(f"cell {number}" for number in range(FIRST_SIZE + 2))
+    assert sorted(handled) == sorted(f"cell {number}" for number in range(FIRST_SIZE))
 
 
 class RunQueueAgainstList(RuleBasedStateMachine):

@@ -16,6 +16,7 @@ cdef class RunQueue:
     cdef public AdmissionBase admission
     cdef public bint asleep
     cpdef int push(self, object cell) except -1
+    cpdef make_room(self, Py_ssize_t cells)
     cpdef wake(self)
     @cython.locals(head=Py_ssize_t)
     cpdef object take(self)

@@ -63,10 +63,19 @@ class RunQueue:
         if self.asleep:
             self.wake()
 
+    def make_room(self, cells: int) -> None:
+        """Let so many cells stand here without growing: `push`, then, cannot fail for want of memory."""
+        while cells > self.mask:
+            self._grow()
+
     def wake(self) -> None:
         """Have the sleeping loop tick again."""
         self.asleep = False
-        self.rouse()  # type: ignore[misc]
+        try:
+            self.rouse()  # type: ignore[misc]
+        except BaseException:
+            self.asleep = True  # it still does: the next one tries again
+            raise
 
     def take(self) -> Any:
         """Take the next cell; there must be one."""

@@ -148,32 +148,44 @@ class Lifecycle(MessageHost):
         if dispatcher is not None or self.has_placement:
             dispatcher, executor = self.port.executor_for(dispatcher, spec, name, parent)
         cell = self.loop.spawn(None, None, self.mailbox if mailbox is None else mailbox)
-        ref = self._new_ref(cell, spec.label if name is None else name, parent)
-        if executor is not None:
-            record = executor.new_context()
-            record.ensure_extras().executor = executor
-            cell.flags |= OFFLOADED
-            if executor.is_remote:  # the quick way into its mailbox is shut: each message is looked at first
-                cell.flags |= INTERCEPTED
-                cell.limit = 0
-        else:
-            record = new_object(Context) if COMPILED else Context()
-        record.cell = cell
-        record.spec = spec
-        if settings is not None and settings is not self.settings:
-            record.ensure_extras().settings = settings
-        cell.ref = ref
-        cell.record = record
-        child_list.add(record, name)
-        if drain is not None:
-            record.ensure_extras().drain = drain
-        if dispatcher is not None:
-            record.ensure_extras().dispatcher = dispatcher
-        if self._keeps_history:
-            record.ensure_extras().history = [State.CREATED]
+        try:
+            ref = self._new_ref(cell, spec.label if name is None else name, parent)
+            if executor is not None:
+                record = executor.new_context()
+                record.ensure_extras().executor = executor
+                cell.flags |= OFFLOADED
+                if executor.is_remote:  # the quick way into its mailbox is shut: each message is looked at first
+                    cell.flags |= INTERCEPTED
+                    cell.limit = 0
+            else:
+                record = new_object(Context) if COMPILED else Context()
+            record.cell = cell
+            record.spec = spec
+            if settings is not None and settings is not self.settings:
+                record.ensure_extras().settings = settings
+            if drain is not None:
+                record.ensure_extras().drain = drain
+            if dispatcher is not None:
+                record.ensure_extras().dispatcher = dispatcher
+            if self._keeps_history:
+                record.ensure_extras().history = [State.CREATED]
+            cell.ref = ref
+            cell.record = record
+            child_list.add(record, name)
+            cell.order(self._start_order)
+        except BaseException:  # there is no memory for it
+            self._undo_spawn(cell, child_list, name)
+            raise
         self.spawned += 1
-        cell.order(self._start_order)
         return ref
+
+    def _undo_spawn(self, cell: Cell, child_list: ChildList, name: str | None) -> None:
+        """Let nothing be left of an actor that could not be spawned after all."""
+        record, cell.record = cell.record, None
+        if record is not None and child_list.count > 0 and child_list.youngest() is record:
+            child_list.remove(record, name)
+        self.loop.retire(cell)
+        cell.ref = None
 
     def _family_of(self, parent: ActorRef) -> ChildList:
         record = parent._cell.record

@@ -205,6 +205,9 @@ class Admission(AdmissionBase):
         if cell.flags & INTERCEPTED and isinstance(exc, Exception):
             self._turn_away(cell, message, sender, f"it cannot be sent: {in_words(exc)}")
             return
+        if isinstance(exc, MemoryError):
+            self._turn_away(cell, message, sender, "there is no memory for it")
+            return
         if cell.priority is None or cell.closed:
             raise exc  # no key was asked: somebody who was told of something raised
         self._turn_away(cell, message, sender, f"its priority cannot be told: {in_words(exc)}")

@@ -55,6 +55,7 @@ cdef class Inbound:
     cdef _deliver(self, Cell cell, object lane, object message, object sender)
     @cython.locals(parked=Parked)
     cdef tuple _unpark(self, Cell cell, object lane)
+    cdef _keep(self, list brought, Py_ssize_t first)
     cdef _put_back(self, list late)
     @cython.locals(parked=Parked, first=Py_ssize_t)
     cpdef Py_ssize_t count(self, Cell cell=*)

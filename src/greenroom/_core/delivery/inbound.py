@@ -325,21 +325,25 @@ class Inbound:
             # Room that was promised must be taken before the lock is given up, or a sender would find it free again.
             # What can run a user's code (a priority key, an observer, a drain) waits until after, its promise kept;
             # for one cell that is all or nothing, so its messages and notices keep their order.
-            for first in range(0, len(brought), 4):
-                cell: Cell = brought[first]
-                lane = brought[first + 1]
-                message = brought[first + 2]
-                if lane is _CALL or cell.closed or cell.priority is not None or message is _PARKED:
-                    late.append((cell, lane, message, brought[first + 3]))
-                elif lane is _DATA:
-                    cell.reserved -= 1
-                    cell.enqueue(1, message, brought[first + 3])
-                    cell.make_runnable()
-                elif lane is _NOTICE:
-                    cell.enqueue_notice(message)
-                    cell.make_runnable()
-                else:
-                    late.append((cell, lane, message, brought[first + 3]))
+            first = 0
+            try:
+                for first in range(0, len(brought), 4):
+                    cell: Cell = brought[first]
+                    lane = brought[first + 1]
+                    message = brought[first + 2]
+                    if lane is _CALL or cell.closed or cell.priority is not None or message is _PARKED:
+                        late.append((cell, lane, message, brought[first + 3]))
+                    elif lane is _DATA:
+                        cell.enqueue(1, message, brought[first + 3])
+                        cell.reserved -= 1
+                        cell.make_runnable()
+                    elif lane is _NOTICE:
+                        cell.enqueue_notice(message)
+                        cell.make_runnable()
+                    else:
+                        late.append((cell, lane, message, brought[first + 3]))
+            except MemoryError:
+                self._keep(brought, first)
         for cell, (rejected, dropped, turned_away) in refused.items():
             self._admission.count_refused(cell, rejected, dropped, turned_away)
         delivered = 0
@@ -382,6 +386,16 @@ class Inbound:
             if not parked.entries:
                 del self._parked[key]
             return entry
+
+    def _keep(self, brought: list[Any], first: int) -> None:
+        """A mailbox cannot grow: what comes from `first` on waits until some messages are handled. Under the lock."""
+        # There is no memory to copy anything, and to delete a slice is to copy it first.
+        brought.reverse()
+        for _ in range(first):
+            brought.pop()
+        brought.reverse()
+        brought.extend(self._brought)  # which is empty, unless a finalizer has sent something
+        self._brought = brought
 
     def _put_back(self, late: list[tuple[Cell, object, object, object]]) -> None:
         """Something that ends the system came between: let the rest wait, ahead of what has come since."""

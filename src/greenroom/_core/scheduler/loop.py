@@ -148,6 +148,8 @@ class Loop:
         if self.director is not None:
             cell.limit = 0
             self.director.meets(cell)
+        if self.table.counted >= self.runq.mask:
+            self.runq.make_room(self.table.counted + 1)
         self.table.add(cell, exempt)
         return cell
 
