@@ -172,8 +172,8 @@ FAULTS = (
     Fault(
         "deadline-by-one-clock",
         "system/shutdown.py",
-        "handle = asyncio.get_running_loop().call_later(timeout, self._time_is_up)",
-        "handle = asyncio.get_running_loop().call_later(3600.0 + timeout, self._time_is_up)",
+        "asyncio.get_running_loop().call_later(seconds, self._time_is_up)",
+        "asyncio.get_running_loop().call_later(3600.0 + seconds, self._time_is_up)",
         "a shutdown goes by the system's clock alone, which may stand still",
     ),
     Fault(

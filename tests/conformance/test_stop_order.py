@@ -230,7 +230,8 @@ def test_plain_children_are_stopped_all_at_once(play: Play) -> None:  # M5: not 
         barrier = asyncio.Barrier(5)
         parent = system.spawn(Hooked)
         for _ in range(5):
-            await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: barrier.wait()))
+            child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: barrier.wait()))
+            await child.started()
         parent.stop()
         await ended(system, parent)
 

@@ -16,7 +16,7 @@ import pytest
 from greenroom import Actor, ActorSystem, MailboxConfig, MailboxFull, Process, Supervision, SystemConfig
 from greenroom.testing import assert_ledger_balanced
 from tests.system.dispatchers.processes.conftest import children, fds
-from tests.system.dispatchers.processes.guests import Relay
+from tests.system.dispatchers.processes.guests import Relay, Stasher
 from tests.system.dispatchers.processes.test_messages import ONE
 
 KILLS = 10
@@ -121,3 +121,22 @@ def test_what_is_to_be_done_when_a_program_ends_is_done_by_a_worker_too(tmp_path
     while not (tmp_path / "left").exists():
         assert monotonic() < deadline
         sleep(0.01)
+
+
+@pytest.mark.parametrize("behind", [0, 3])
+async def test_an_ask_that_a_guest_has_stashed_outlives_its_worker(behind: int) -> None:
+    async with ActorSystem(config=ONE) as system:
+        ref = system.spawn(Stasher, dispatcher="process")
+        asked = ref.ask("kept")
+        for number in range(behind):
+            ref.tell(number)
+        await system.settle()
+        (pid,) = system.dispatchers.processes["process"]
+        os.kill(pid, signal.SIGKILL)
+        while pid in system.dispatchers.processes["process"]:  # noqa: ASYNC110 - nobody tells when
+            await asyncio.sleep(0)
+        assert await ref.ask("open") == 1 + behind
+        assert await asked is None
+        await system.settle()
+        assert system.ledger(ref).lost == 0
+        assert_ledger_balanced(system)

@@ -179,7 +179,7 @@ class RemoteMessages(Handoff):
             self._send_more()
         is_last = self.sent == news.done
         self._account_for(news.done - self.first - (1 if is_last else 0), news.asides)
-        self._note_deferred(news.done)
+        self._note_deferred(news.done, {number for number, what in news.asides if what == STASHED})
         if self.cell.flags & ROOM:
             self.cell.loop.admission.fill_up(self.cell)
         if is_last or failure is not None:
@@ -235,10 +235,14 @@ class RemoteMessages(Handoff):
             admission.count_unhandled(self.cell, sender)
             self.cell.loop.host.unhandled(self.cell, message, sender)
 
-    def _note_deferred(self, done: int) -> None:
-        """Mark questions as deferred whose handler is done and that have no answer."""
+    def _note_deferred(self, done: int, stashed: set[int]) -> None:
+        """Mark questions as deferred whose handler is done and that have no answer. Stashed ones are ours again."""
         while self._asked and self._asked[0] < done:
-            question = self._executor.open.get(self._asked.popleft())
+            number = self._asked.popleft()
+            if number in stashed:
+                self._executor.open.pop(number, None)
+                continue
+            question = self._executor.open.get(number)
             if question is not None and not question.replied:
                 question.defer(self.cell.record.ensure_extras().deferred)
 
