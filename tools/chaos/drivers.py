@@ -26,6 +26,8 @@ __all__ = ["MainDriver", "ThreadDriver", "children_of_this_process"]
 
 RELATIONS = frozenset({"watch", "unwatch", "monitor", "link", "unlink"})
 """Actions that only make sense between actors of one system."""
+DEATHS = 3
+"""How many messages of a history end the process of whoever handles them."""
 IN_WORKERS = frozenset({"exit", "fork", "popen", "mp_fork", "stdin", "log", "reply", "busy", "gil"})
 """Actions that are for guests in worker processes, if there are any."""
 
@@ -51,6 +53,11 @@ class Driver:
     def note_for(self, whom: Any, action: tuple[str, tuple[Any, ...]], lane: Lane, what: str | None) -> Any:
         """A target that is there, and a note for it; None if nobody is there."""
         name, args = action
+        if name == "exit" or (name == "fork" and args[0]):
+            # A worker takes half a second to start: a queue full of this would be all that happens.
+            self.stage.deaths += 1
+            if self.stage.deaths > DEATHS:
+                name, args = "mark", ()
         to = self.stage.whom(whom[1], in_worker=what is not None or name in IN_WORKERS)
         if to is None:
             return None

@@ -27,7 +27,16 @@ ERRORS = frozenset(
         # of the runtime
         *("ActorTerminated", "AskDeadlock", "AskTimeout", "FailedElsewhere", "FrameTooLarge", "HandlerBroken"),
         *("LoopBusy", "LoopStopped", "MailboxFull", "MessageDropped", "NotSendable", "SendTimeout", "SystemStopped"),
-        *("Unhandled", "WaitsForItself", "WorkerLost", "WrongLoop", "CancelledError", "StashFull", "HandlerAbandoned"),
+        *(
+            "Unhandled",
+            "WaitsForItself",
+            "WorkerLost",
+            "WireError",
+            "WrongLoop",
+            "CancelledError",
+            "StashFull",
+            "HandlerAbandoned",
+        ),
         *("LinkBroken", "AlreadyReplied", "TooManyActors", "NameTaken"),
         # of guests, and of what they send
         *("ValueError", "RuntimeError", "HoldsLock", "WantsMore", "Speechless", "NotOrdinary"),
@@ -160,7 +169,9 @@ def _relation(event: Event, told: bool = False) -> tuple[Any, ...]:
 def _witnesses(seen: Seen) -> set[str]:
     """Those of system a, for only there anybody waits until all notices have come."""
     paths = {event.rest[0]: event.rest[1] for event in seen.by_kind["started"]}
-    return {ident for ident, path in paths.items() if path.startswith("/w") and ident.startswith("a")}
+    restarted = {event.rest[0] for event in seen.by_kind["restarted"]}
+    found = {ident for ident, path in paths.items() if path.startswith("/w") and ident.startswith("a")}
+    return found - restarted
 
 
 # -- messages
@@ -358,7 +369,7 @@ def workers_die_of_attacks_alone(seen: Seen) -> Iterator[str]:
     if seen.is_deadly:
         return
     for event in seen.by_kind["log"]:
-        if "worker process" in event.rest[2]:
+        if "the worker process '" in event.rest[2]:
             yield f"workers: {event.rest[2]}"
 
 

@@ -26,6 +26,8 @@ BATCH = 25
 """Histories of one process."""
 LONG = 60.0
 """Seconds that a history may take, beside all that it may wait for."""
+SLOW = 15.0
+"""Seconds after which a history is named, though nothing is wrong."""
 REPORTS = 20
 """How many failures are reported in full."""
 
@@ -117,6 +119,8 @@ class Program:
                 self._fail(current, plan, said["wrong"], shown, said["events"])
                 return played
             self._display.ends(said["events"], is_wrong=False)
+            if said["seconds"] > SLOW:
+                self._display.say(f"slow: {plan} took {said['seconds']:.1f} s")
         code = process.wait()
         if code != 0:
             self._fail(current, plan, [f"crash: its process ended with {code}"], _tail(stderr, 100))

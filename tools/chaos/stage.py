@@ -130,19 +130,27 @@ class Stage:
         self.members: dict[int, Target] = {}
         self.witnesses: dict[str, list[Target]] = {}
         self.supervisors: list[Target] = []
+        # The parents of members that have no other: so no member is a sibling of a witness, and restarted with it.
+        self.yards: dict[str, Target] = {}
         # All whom anybody has seen, and those among them who are sent notes. Appended to by many threads.
         self.seen: dict[str, Target] = {}
         self.cast: list[Target] = []
         # Those who are known to be in worker processes.
         self.in_workers: set[str] = set()
+        # How many messages have been sent that end a process.
+        self.deaths = 0
         self.pending: set[asyncio.Task[None]] = set()
 
     # -- who is there
 
     def meet(self, target: Target) -> None:
         """Somebody is there. From any thread."""
-        if self.seen.setdefault(target.ident, target) is target and target.ref.name[0] not in "ws":
+        if self.seen.setdefault(target.ident, target) is target and target.ref.name[0] not in "wsy":
             self.cast.append(target)
+
+    def given(self, system: str) -> tuple[str, str, int]:
+        """What guests are made with."""
+        return self.path, system, self.facts.home
 
     def whom(self, where: float, system: str | None = None, in_worker: bool = False) -> Target | None:
         """One of those who are there, in that system or anywhere; in a worker process, if there is one."""
@@ -203,10 +211,11 @@ class Stage:
                 system.__enter__()
             system.observers.add(Observing(self, letter))
             system.dead_letters.subscribe(partial(self._dead_letter, letter))
+            fate = Directive.ESCALATE if "escalate" in self.plan.features else Directive.RESUME
+            yard = system.spawn(Member, *self.given(letter), name="y", supervision=Supervision(fate))
+            self.yards[letter] = Target(letter, yard)
             self.witnesses[letter] = [
-                Target(
-                    letter, system.spawn(Witness, self.path, letter, self.facts.home, name=f"w{one}", dispatcher=where)
-                )
+                Target(letter, system.spawn(Witness, *self.given(letter), name=f"w{one}", dispatcher=where))
                 for one, where in enumerate(("concurrent", "parallel", "pinned"))
             ]
         for number, (scope, intensity, children) in enumerate(self.plan.supervisors):
@@ -214,7 +223,7 @@ class Stage:
                 ChildSpec(
                     name,
                     Member,
-                    (self.path, "a", self.facts.home),
+                    self.given("a"),
                     restart=Restart(restart),
                     shutdown=self.stop_timeout,
                     dispatcher=where,
@@ -236,21 +245,19 @@ class Stage:
         """Spawn a member of the plan. From any thread."""
         plan = self.plan.members[number]
         parent = None if plan.parent is None else self.members.get(plan.parent)
-        if parent is not None and parent.system != plan.system:
-            parent = None
+        if parent is None or parent.system != plan.system:
+            parent = self.yards[plan.system]
         try:
             ref = self.systems[plan.system].spawn(
                 KINDS[plan.kind],
-                self.path,
-                plan.system,
-                self.facts.home,
+                *self.given(plan.system),
                 name=f"m{number}",
                 dispatcher=plan.dispatcher,
                 supervision=plan.supervision,
                 mailbox=plan.mailbox,
                 drain=plan.drain,
                 env={"may wait": plan.dispatcher == MAY_WAIT},
-                parent=None if parent is None else parent.ref,
+                parent=parent.ref,
             )
         except GreenroomError as exc:
             self.journal.write("not spawned", number, *outcome_of(exc))
@@ -384,7 +391,7 @@ class Stage:
         except TimeoutError:
             self.wrong("asks: one to a dead actor hangs")
         try:
-            system.spawn(Witness, self.path, letter, self.facts.home)
+            system.spawn(Witness, *self.given(letter))
         except GreenroomError:
             pass
         else:
