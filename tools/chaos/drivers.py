@@ -12,10 +12,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from greenroom import CountChildren, DeleteChild, Lane, RestartChild, StopChild, WhichChildren
+from greenroom import (
+    CountChildren,
+    DeleteChild,
+    Directive,
+    Lane,
+    RestartChild,
+    StopChild,
+    Supervision,
+    WhichChildren,
+)
 from greenroom.errors import GreenroomError
 from tools.chaos.guests import LINGER, start_time
-from tools.chaos.notes import Note, Sender, Target, outcome_of
+from tools.chaos.notes import Note, OddNote, Sender, Target, outcome_of
+from tools.chaos.oddguests import BAD_FACTORIES
 from tools.chaos.plan import Step
 from tools.chaos.poison import payload
 
@@ -26,6 +36,7 @@ __all__ = ["MainDriver", "ThreadDriver", "children_of_this_process"]
 
 RELATIONS = frozenset({"watch", "unwatch", "monitor", "link", "unlink"})
 """Actions that only make sense between actors of one system."""
+SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT)
 DEATHS = 3
 """How many messages of a history end the process of whoever handles them."""
 IN_WORKERS = frozenset({"exit", "fork", "popen", "mp_fork", "stdin", "log", "reply", "busy", "gil"})
@@ -47,7 +58,7 @@ class Driver:
     def __init__(self, stage: Stage, name: str, steps: tuple[Step, ...]) -> None:
         self.stage = stage
         self.steps = steps
-        self.sender = Sender(stage.journal, name)
+        self.sender = Sender(stage.journal, name, OddNote if "odd_notes" in stage.plan.features else Note)
         self._related: set[tuple[str, str, str]] = set()
 
     def note_for(self, whom: Any, action: tuple[str, tuple[Any, ...]], lane: Lane, what: str | None) -> Any:
@@ -207,6 +218,20 @@ class MainDriver(Driver):
         """Spawn a member."""
         self.stage.spawn(number)
 
+    def bad_spawn(self, which: str, dispatcher: str) -> None:
+        """Spawn what cannot be made."""
+        factory, more = BAD_FACTORIES[which]()
+        given = (*self.stage.given("a"), *more)
+        parent = self.stage.yards["a"].ref
+        try:
+            ref = self.stage.systems["a"].spawn(
+                factory, *given, dispatcher=dispatcher, supervision=Supervision(Directive.STOP), parent=parent
+            )
+        except GreenroomError as exc:
+            self.stage.journal.write("not spawned", which, *outcome_of(exc))
+        else:
+            self.stage.meet(Target("a", ref))
+
     def ask(self, whom: Any, action: Any, timeout: float, what: str | None) -> Any:
         """Ask now, and wait beside the rest."""
         found = self.note_for(whom, action, Lane.DATA, what)
@@ -277,7 +302,7 @@ class MainDriver(Driver):
             pid = workers[int(where * len(workers))]
             self.stage.journal.write("kills", pid)
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, SIGNALS[int(seconds * 1000) % len(SIGNALS)])
 
     async def freeze(self, where: float, seconds: float) -> None:
         """Stop a worker process by a signal, and let it go on after a while."""

@@ -168,6 +168,17 @@ class Crew(Guest):
     def do_pass_poison(self, note: Note, to: Target, what: str) -> None:
         self.sender.tell(to, self.sender.note(to, "mark", payload=payload(what)))
 
+    def do_forward(self, note: Note, to: Target) -> None:
+        if note.id.split(">")[1] == self.me != to.ident:  # once is enough
+            self.journal.write("forwarded", note.id, to.ident)
+            self.ctx.forward(to.ref)
+
+    def do_thread(self, note: Note, to: Target, asks: bool) -> None:
+        sender = Sender(self.journal, f"{self.me}t{time.monotonic_ns()}")
+        asked = sender.note(to, "echo")
+        work = (lambda: sender.ask_sync(to, asked, 0.5)) if asks else (lambda: sender.tell(to, asked))
+        threading.Thread(target=work, daemon=True).start()
+
     def do_stash(self, note: Note) -> Any:
         if self.is_open:
             return None

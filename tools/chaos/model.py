@@ -59,6 +59,7 @@ class Seen:
             self.by_kind[event.what].append(event)
         self.ended = {event.rest[0]: event for event in reversed(self.by_kind["ended"])}
         self.calm = next((number for number, event in enumerate(events) if event.what == "calm"), None)
+        self.forwarded = Counter(event.rest[0] for event in self.by_kind["forwarded"])
         self.is_deadly = bool(DEADLY & set(facts.plan.features))
         self.workers = {event.pid for event in events if event.pid != facts.home}
 
@@ -192,9 +193,11 @@ def messages_are_handled_once_and_in_order(seen: Seen) -> Iterator[str]:
         if to == "?":
             continue  # of a timer, or a task
         begun[ident] += 1
+        if to != who and ident in seen.forwarded:
+            continue
         if to != who:
             yield f"messages: {ident} was handled by {who}"
-        if begun[ident] > 1 + stashed[ident]:
+        if begun[ident] > 1 + stashed[ident] + seen.forwarded[ident]:
             yield f"messages: {ident} was handled {begun[ident]} times, stashed {stashed[ident]} times"
         if begun[ident] == 1:
             key = (sender, to, lane)
@@ -210,8 +213,8 @@ def no_message_is_lost_silently(seen: Seen) -> Iterator[str]:
     dead = Counter(event.rest[1] for event in seen.by_kind["dead"] if event.rest[1])
     done = {event.rest[0] for event in seen.by_kind["done"]}
     for ident in dead:
-        if ">?>" in ident:
-            continue  # of a timer, which may have sent it many times
+        if ">?>" in ident or ident in seen.forwarded:
+            continue  # of a timer, which may have sent it many times; or of more than one receiver
         if dead[ident] > 1:
             yield f"dead letters: {ident} is one {dead[ident]} times"
         if ident in done:
@@ -265,6 +268,8 @@ class _Counts:
                 outcome = outcomes.get(ident)
                 is_sure = outcome is not None and (outcome[1] == "reply" or outcome[2] not in NOT_SENT)
                 (self._sent if is_sure else self._maybe)[to] += 1
+        for event in seen.by_kind["forwarded"]:
+            self._maybe[event.rest[1]] += 1
         self._handled = {
             what: Counter(event.rest[1] for event in seen.by_kind[what])
             for what in ("begin", "done", "raised", "unhandled")
@@ -337,12 +342,8 @@ def asks_have_one_outcome(seen: Seen) -> Iterator[str]:
             took = answer.time - event.time
             if took < timeout - 0.05:
                 yield f"asks: {ident} ({action}) timed out after {took:.3f} s of {timeout}"
-            if (
-                ended is not None
-                and is_outside
-                and ended.time + SLACK < event.time + timeout
-                and ended.time > event.time
-            ):
+            was_dead = ended is not None and event.time < ended.time < event.time + timeout - SLACK
+            if was_dead and is_outside and ident not in seen.forwarded:
                 yield f"asks: {ident} ({action}) timed out, though who was asked ended before"
         elif what == "WorkerLost" and not seen.is_deadly:
             yield f"workers: {ident} ({action}) failed with {text}, though no worker was attacked"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from greenroom import ActorRef, Lane
 from tools.chaos.journal import Journal
 
-__all__ = ["Note", "Sender", "Target", "outcome_of"]
+__all__ = ["Note", "OddNote", "Sender", "Target", "outcome_of"]
 
 
 class Target(NamedTuple):
@@ -39,12 +39,31 @@ class Note:
     payload: Any = None
 
 
+class OddNote(Note):
+    """A note that nobody must look at: it cannot be shown, compared or counted."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        raise ValueError("it does not want to be shown")
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("it does not want to be compared")
+
+    def __hash__(self) -> int:
+        raise ValueError("it does not want to be hashed")
+
+    def __bool__(self) -> bool:
+        raise ValueError("it does not want to be true or false")
+
+
 class Sender:
     """One who sends: an actor, or a thread outside. What it sends is in the order of its ids."""
 
-    def __init__(self, journal: Journal, name: str) -> None:
+    def __init__(self, journal: Journal, name: str, kind: type[Note] = Note) -> None:
         self.journal = journal
         self.name = name
+        self._kind = kind
         self._last = 0
 
     def note(self, to: Target | None, action: str, *args: Any, lane: Lane = Lane.DATA, payload: Any = None) -> Note:
@@ -52,7 +71,7 @@ class Sender:
         # All processes of a machine share this clock, so numbers grow over the lives of an actor, too.
         self._last = max(time.monotonic_ns(), self._last + 1)
         to_whom = "?" if to is None else to.ident
-        return Note(f"{self.name}>{to_whom}>{int(lane)}>{self._last}", action, args, payload)
+        return self._kind(f"{self.name}>{to_whom}>{int(lane)}>{self._last}", action, args, payload)
 
     def tell(self, to: Target, note: Note, lane: Lane = Lane.DATA) -> None:
         """Send a note. What is refused is written down, and forgotten."""

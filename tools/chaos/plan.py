@@ -40,6 +40,11 @@ FEATURES: dict[str, str] = {
     "two": "a second system, on a thread of its own",
     "supervisors": "supervisors with child specs",
     "escalate": "failures that are escalated",
+    "hooks": "hooks that take their time, and some that raise",
+    "bad_spawn": "actors that cannot be made",
+    "odd_notes": "messages that cannot be shown or compared",
+    "threads": "guests whose threads send and ask",
+    "forward": "messages that are passed on",
     "abrupt": "the system is shut down while everything goes on",
     "stubborn": "handlers that take longer than they have to stop",
 }
@@ -47,6 +52,7 @@ FEATURES: dict[str, str] = {
 DEADLY = frozenset({"kill", "exit", "fork", "stubborn"})
 """Features that end worker processes: without one of them, none may be lost."""
 
+BAD = ("unpicklable", "too few", "bursts", "nobody", "local")
 _LANES = (1, 1, 1, 1, 1, 2, 3, 0)
 
 
@@ -123,6 +129,8 @@ def _members(dice: random.Random, features: Collection[str]) -> Any:
         dispatcher = DISPATCHERS[number] if number < 4 else dice.choice(DISPATCHERS)
         parent = dice.randrange(number) if number and dice.random() < 0.4 else None
         kind = dice.choice(("member", "member", "async", "async", "bad start"))
+        if "hooks" in features and dice.random() < 0.6:
+            kind = "hooked"
         yield MemberPlan(
             number,
             kind,
@@ -220,10 +228,12 @@ _SPECIAL: dict[str, Draw] = {
     "buffers": lambda dice: dice.choice((("reply", ("buffers",)), ("reply", ("large buffer",)))),
     "odd_errors": lambda dice: (dice.choice(("raise", "raise", "fail_reply")), (dice.choice(_ODD),)),
     "panic": lambda dice: ("raise", ("not ordinary",)),
+    "threads": lambda dice: ("thread", (_whom(dice), dice.random() < 0.5)),
+    "forward": lambda dice: ("forward", (_whom(dice),)),
     "stubborn": lambda dice: ("nap", (dice.uniform(0.2, 1.0),)),
 }
 _POISON: dict[str, tuple[str, ...]] = {
-    "unpicklable": ("lambda", "lock", "refuses"),
+    "unpicklable": ("lambda", "lock", "refuses", "deep"),
     "oversize": ("oversize", "oversize text"),
     "unreadable": ("unreadable", "bad state"),
     "unreadable_base": (
@@ -274,6 +284,8 @@ def _step(dice: random.Random, features: Collection[str], is_main: bool) -> tupl
         attacks = [one for one in ("kill", "freeze", "home_fork") if one in features]
         if attacks:
             return dice.choice(attacks), (dice.random(), dice.uniform(0.02, 0.4))
+    if "bad_spawn" in features and is_main and dice.random() < 0.1:
+        return "bad_spawn", (dice.choice(BAD), dice.choice(DISPATCHERS))
     poison = [one for one in features if one in _POISON]
     if poison and dice.random() < 0.15:
         what = dice.choice(_POISON[dice.choice(poison)])

@@ -89,6 +89,13 @@ class Speechless(Exception):
         raise RuntimeError("no words")
 
 
+def _deep() -> Any:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    return nested
+
+
 _PAYLOADS: dict[str, Callable[[], Any]] = {
     "lambda": lambda: lambda: 1,
     "lock": threading.Lock,
@@ -102,6 +109,7 @@ _PAYLOADS: dict[str, Callable[[], Any]] = {
     "unreadable, exit of a generator": lambda: Unreadable(GeneratorExit),
     "bad state, cancelled": lambda: BadState(asyncio.CancelledError),
     "buffers": lambda: [Parcel(bytearray(16)) for _ in range(MANY)],
+    "deep": _deep,
     "large buffer": lambda: [Parcel(bytearray(1 << 20)), Parcel(bytearray(0))],
 }
 

@@ -31,12 +31,13 @@ from tools.chaos.drivers import MainDriver, ThreadDriver
 from tools.chaos.guests import BAD_RECORD, AsyncMember, BadRecord, BadStart, Member, Witness
 from tools.chaos.journal import journal_at
 from tools.chaos.notes import Note, Sender, Target, outcome_of
+from tools.chaos.oddguests import Hooked
 from tools.chaos.plan import Plan
 from tools.chaos.poison import LIMIT
 
 __all__ = ["Facts", "SystemFacts", "play"]
 
-KINDS = {"member": Member, "async": AsyncMember, "bad start": BadStart}
+KINDS = {"member": Member, "async": AsyncMember, "bad start": BadStart, "hooked": Hooked}
 MAY_WAIT = "parallel"
 """The dispatcher on which a plain function may block until it is answered."""
 
@@ -211,7 +212,8 @@ class Stage:
                 system.__enter__()
             system.observers.add(Observing(self, letter))
             system.dead_letters.subscribe(partial(self._dead_letter, letter))
-            fate = Directive.ESCALATE if "escalate" in self.plan.features else Directive.RESUME
+            escalates = "escalate" in self.plan.features and self.plan.seed % 3 == 0
+            fate = Directive.ESCALATE if escalates else Directive.RESUME
             yard = system.spawn(Member, *self.given(letter), name="y", supervision=Supervision(fate))
             self.yards[letter] = Target(letter, yard)
             self.witnesses[letter] = [
