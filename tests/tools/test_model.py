@@ -136,6 +136,20 @@ def test_what_is_wrong_is_found(lines: Callable[[], tuple[Line, ...]], kind: str
     assert any(line.startswith(kind) for line in judged(lines())), judged(lines())
 
 
+def test_stashed_messages_that_come_back_in_another_order_are_found() -> None:
+    def stashed(ident: str) -> tuple[Line, ...]:
+        return (HOME, "begin", ident, "a7", "a7.1"), (HOME, "stashed", ident, "a7")
+
+    def again(ident: str) -> tuple[Line, ...]:
+        return (HOME, "begin", ident, "a7", "a7.1"), (HOME, "done", ident, "a7")
+
+    started = RIGHT[:9]
+    rest = RIGHT[13:]
+    assert judged((*started, *stashed(ONE), *stashed(TWO), *again(ONE), *again(TWO), *rest)) == []
+    wrong = judged((*started, *stashed(ONE), *stashed(TWO), *again(TWO), *again(ONE), *rest))
+    assert wrong == [f"order: {ONE} was stashed before another, and handled again after it"]
+
+
 @pytest.mark.parametrize(
     ("more", "kind"),
     [

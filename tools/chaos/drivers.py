@@ -84,11 +84,12 @@ class Driver:
             with suppress(BaseException):  # what its payload raises when it is pickled may be no Exception
                 self.sender.tell(found[0], found[1], Lane(lane))
 
-    def burst(self, whom: Any, count: int) -> None:
+    def burst(self, whom: Any, action: Any, count: int, lane: int) -> None:
         """Send many."""
         to = self.stage.whom(whom[1])
-        for _ in range(count if to is not None else 0):
-            self.sender.tell(to, self.sender.note(to, "mark"))  # type: ignore[arg-type]
+        if to is not None:
+            for _ in range(count):
+                self.sender.tell(to, self.sender.note(to, action[0], *action[1], lane=Lane(lane)), Lane(lane))
 
     def witness(self, number: int, way: str, whom: Any) -> None:
         """Have a witness watch somebody, or no longer; a watch or a link at most once, for those are not counted."""

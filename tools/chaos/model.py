@@ -206,6 +206,21 @@ def messages_are_handled_once_and_in_order(seen: Seen) -> Iterator[str]:
             last[key] = max(last.get(key, (0, "")), (int(number), ident))
 
 
+def stashed_messages_keep_their_order(seen: Seen) -> Iterator[str]:
+    """Of one receiver and lane, what was stashed first is handled again first."""
+    place: dict[str, int] = {}
+    last: dict[tuple[str, str], int] = {}
+    for number, event in enumerate(seen.events):
+        if event.what == "stashed":
+            place[event.rest[0]] = number
+        elif event.what == "begin" and event.rest[0] in place:
+            ident, who = event.rest[:2]
+            key = (who, ident.split(">")[2])
+            if place[ident] < last.get(key, 0):
+                yield f"order: {ident} was stashed before another, and handled again after it"
+            last[key] = max(last.get(key, 0), place.pop(ident))
+
+
 def no_message_is_lost_silently(seen: Seen) -> Iterator[str]:
     """What was sent and not handled is a dead letter, or in one of the columns of things that are not told singly."""
     sent = {event.rest[0] for event in seen.by_kind["sent"] if event.pid == seen.facts.home}
@@ -402,6 +417,7 @@ CHECKS: tuple[Callable[[Seen], Iterator[str]], ...] = (
     a_life_ends_before_the_next,
     relations_tell_once,
     messages_are_handled_once_and_in_order,
+    stashed_messages_keep_their_order,
     no_message_is_lost_silently,
     ledgers_add_up,
     dead_letters_are_told,

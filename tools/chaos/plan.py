@@ -104,10 +104,11 @@ def draw(seed: int, without: Collection[str] = (), only: Collection[str] | None 
     if "fork" in chosen and dice.random() < 0.5:
         chosen.append("kill")
     features = sorted(set(chosen if only is None else only) - set(without))
+    usual = [weight * dice.choice((0, 1, 1, 1, 8)) for weight, _ in _USUAL]
     members = tuple(_members(dice, features))
     groups = tuple(_supervisor(dice) for _ in range(dice.randint(1, 2))) if "supervisors" in features else ()
     count = 1 + dice.choice((0, 1, 1, 2))
-    drivers = tuple(tuple(_steps(dice, features, len(members), is_main=one == 0)) for one in range(count))
+    drivers = tuple(tuple(_steps(dice, features, usual, len(members), is_main=one == 0)) for one in range(count))
     return Plan(
         seed,
         tuple(features),
@@ -218,7 +219,7 @@ _SPECIAL: dict[str, Draw] = {
     "popen": lambda dice: ("popen", ()),
     "mp_fork": lambda dice: ("mp_fork", ()),
     "busy": lambda dice: ("busy", (dice.uniform(0.02, 0.3),)),
-    "gil": lambda dice: ("gil", dice.choice((("sum", 5), ("sum", 10), ("match", 20)))),
+    "gil": lambda dice: ("gil", dice.choice((("sum", 5), ("sum", 10), ("match", 18)))),
     "stdin": lambda dice: ("stdin", (dice.choice(("read", "close", "dup")),)),
     "log": lambda dice: ("log", (True, dice.choice((0, 100_000)))),
     "bad_reply": lambda dice: (
@@ -251,35 +252,37 @@ def _whom(dice: random.Random) -> tuple[str, float]:
     return ("whom", dice.random())
 
 
-def _action(dice: random.Random, features: Collection[str]) -> Action:
+def _action(dice: random.Random, features: Collection[str], usual: list[int]) -> Action:
     special = [one for one in features if one in _SPECIAL]
     if special and dice.random() < 0.3:
         return _SPECIAL[dice.choice(special)](dice)
     poison = [one for one in features if one in _POISON]
     if poison and dice.random() < 0.1:
         return "pass_poison", (_whom(dice), dice.choice(_POISON[dice.choice(poison)]))
-    return dice.choices([one for _, one in _USUAL], [weight for weight, _ in _USUAL])[0](dice)
+    return dice.choices([one for _, one in _USUAL], usual)[0](dice)
 
 
 # -- what drivers do
 
 
-def _steps(dice: random.Random, features: Collection[str], members: int, *, is_main: bool) -> Any:
+def _steps(dice: random.Random, features: Collection[str], usual: list[int], members: int, *, is_main: bool) -> Any:
     order = list(range(members)) if is_main else []
     for _ in range(dice.randint(15, 45)):
         after = dice.choice((0.0, 0.0, 0.0, dice.uniform(0.0, 0.03)))
         if order and dice.random() < 0.6:
             yield Step(after, "spawn", (order.pop(0),))
-        yield Step(after, *_step(dice, features, is_main))
+        yield Step(after, *_step(dice, features, usual, is_main))
     for number in order:
         yield Step(0.0, "spawn", (number,))
     if is_main and "system_exit" in features:
         yield Step(0.0, "tell", (_whom(dice), ("shut_down", ()), 1, None))
     for _ in range(dice.randint(2, 6)):
-        yield Step(dice.uniform(0.0, 0.05), *_step(dice, features, is_main))
+        yield Step(dice.uniform(0.0, 0.05), *_step(dice, features, usual, is_main))
 
 
-def _step(dice: random.Random, features: Collection[str], is_main: bool) -> tuple[str, tuple[Any, ...]]:
+def _step(
+    dice: random.Random, features: Collection[str], usual: list[int], is_main: bool
+) -> tuple[str, tuple[Any, ...]]:
     if is_main and dice.random() < 0.12:
         attacks = [one for one in ("kill", "freeze", "home_fork") if one in features]
         if attacks:
@@ -297,11 +300,13 @@ def _step(dice: random.Random, features: Collection[str], is_main: bool) -> tupl
         (30, 25, 6, 12, 8, 2, 3, 3, 10 if "supervisors" in features else 0),
     )[0]:
         case "tell":
-            return "tell", (_whom(dice), _action(dice, features), dice.choice(_LANES), None)
+            return "tell", (_whom(dice), _action(dice, features, usual), dice.choice(_LANES), None)
         case "ask":
-            return "ask", (_whom(dice), _action(dice, features), dice.choice((0.1, 0.3, 0.3, 1.0)), None)
+            return "ask", (_whom(dice), _action(dice, features, usual), dice.choice((0.1, 0.3, 0.3, 1.0)), None)
         case "burst":
-            return "burst", (_whom(dice), dice.choice((20, 200, 2000 if "flood" in features else 200)))
+            action = dice.choice((("mark", ()), ("mark", ()), ("stash", ()), ("nap", (0.002,))))
+            count = dice.choice((20, 20, 200, 2000 if "flood" in features and action[0] == "mark" else 50))
+            return "burst", (_whom(dice), action, count, dice.choice(_LANES))
         case "witness":
             way = dice.choice(
                 ("watch", "watch", "monitor", "monitor", "monitor", "link", "unwatch", "demonitor", "unlink")
