@@ -90,6 +90,8 @@ class Driver:
         if to is not None:
             for _ in range(count):
                 self.sender.tell(to, self.sender.note(to, action[0], *action[1], lane=Lane(lane)), Lane(lane))
+            if action[0] == "stash":
+                self.sender.tell(to, self.sender.note(to, "open", True))
 
     def witness(self, number: int, way: str, whom: Any) -> None:
         """Have a witness watch somebody, or no longer; a watch or a link at most once, for those are not counted."""
@@ -297,8 +299,20 @@ class MainDriver(Driver):
         listed = [system.dispatchers.processes.get("process", []) for system in self.stage.systems.values()]
         return [pid for pids in listed for pid in pids if pid in mine]
 
-    def kill(self, where: float, seconds: float) -> None:
-        """Kill a worker process."""
+    async def kill(self, where: float, seconds: float) -> None:
+        """Kill a worker process, when it has enough to do."""
+        to = self.stage.whom(where, in_worker=True)
+        if to is not None and seconds > 0.1:
+            with suppress(Exception):  # it may not start at all
+                async with asyncio.timeout(self.stage.patience / 4):
+                    await to.ref.started()
+        # In a task it comes when it comes: it is another sender's.
+        sender = Sender(self.stage.journal, f"K{int(where * 1e9)}")
+        for _ in range(50 if to is not None else 0):
+            sender.tell(to, sender.note(to, "nap", 0.001))  # type: ignore[arg-type]
+        await asyncio.sleep(seconds / 10)
+        if self.stage.is_over():
+            return
         if workers := self._workers():
             pid = workers[int(where * len(workers))]
             self.stage.journal.write("kills", pid)
