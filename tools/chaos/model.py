@@ -15,13 +15,6 @@ from tools.chaos.stage import Facts
 
 __all__ = ["CHECKS", "Seen", "check"]
 
-NOT_SENT = frozenset(
-    {
-        *("MailboxFull", "NotSendable", "FrameTooLarge", "SystemStopped", "LoopStopped", "SendTimeout"),
-        *("WaitsForItself", "NotOrdinary"),
-    }
-)
-"""Errors of an ask that may mean that nothing was sent."""
 ERRORS = frozenset(
     {
         # of the runtime
@@ -268,7 +261,8 @@ class _Counts:
         self._seen = seen
         self._sent: Counter[str] = Counter()
         self._maybe: Counter[str] = Counter()
-        outcomes = {event.rest[0]: event.rest for event in seen.by_kind["answer"]}
+        arrived = {event.rest[0] for event in seen.by_kind["begin"]}
+        arrived |= {event.rest[1] for event in seen.by_kind["dead"]}
         sent = {event.rest[0] for event in seen.by_kind["sent"]}
         refused = {event.rest[0] for event in seen.by_kind["refused"]}
         for event in seen.by_kind["sending"] + seen.by_kind["asking"]:
@@ -280,9 +274,8 @@ class _Counts:
                 self._sent[to] += ident in sent
                 self._maybe[to] += ident not in sent and ident not in refused
             else:
-                outcome = outcomes.get(ident)
-                is_sure = outcome is not None and (outcome[1] == "reply" or outcome[2] not in NOT_SENT)
-                (self._sent if is_sure else self._maybe)[to] += 1
+                # An error may mean that it was refused, and one that comes in time may hide that.
+                (self._sent if ident in arrived else self._maybe)[to] += 1
         for event in seen.by_kind["forwarded"]:
             self._maybe[event.rest[1]] += 1
         self._handled = {
