@@ -115,20 +115,20 @@ coverage: .venvs/pure/.installed ## Measure test coverage, on the plain-Python b
 bench: .venvs/bench/.installed .venvs/pure/.installed ## Measure against the peers (ARGS=--quick for under a minute)
 	@.venvs/bench/bin/python -m benchmarks --pure-python .venvs/pure/bin/python $(ARGS)
 
-.PHONY: stress
-stress: .venvs/compiled/.installed ## Attack random systems for a minute (ARGS="--seconds 3600" for an hour, ARGS=--help)
+.PHONY: chaos
+chaos: .venvs/compiled/.installed ## Attack random systems for a minute (ARGS="--seconds 3600" for an hour, ARGS=--help)
 	@echo "== chaos, compiled build"
 	@.venvs/compiled/bin/python -m tools.chaos $(ARGS)
 
-.PHONY: endurance
-endurance: .venvs/compiled/.installed ## Run the endurance tests (minutes)
+.PHONY: stress
+stress: .venvs/compiled/.installed ## Run the endurance tests (minutes)
 	@echo "== endurance, compiled build"
 	@GREENROOM_EXPECT=compiled \
-	  .venvs/compiled/bin/python -m pytest -m slow --timeout=0 --basetemp=build/tmp-endurance $(ARGS)
+	  .venvs/compiled/bin/python -m pytest -m slow --timeout=0 --basetemp=build/tmp-stress $(ARGS)
 	@echo "== every conformance case at 10,000 seeds"
 	@GREENROOM_EXPECT=compiled \
 	  .venvs/compiled/bin/python -m pytest tests/conformance tests/supervision -n 2 -m "not slow" -k simulation \
-	  --greenroom-runs=10000 --timeout=0 --basetemp=build/tmp-endurance
+	  --greenroom-runs=10000 --timeout=0 --basetemp=build/tmp-stress
 
 .PHONY: faults
 faults: .venvs/lint/.ready ## Plant faults in the package and see which tests find them (hours; ARGS=name for one)

@@ -17,6 +17,6 @@ history is over, and knows nothing of how the runtime works:
 - the system stops in time, and what its report says is so
 - nothing is left: no cell, task, thread, fd, process, zombie, or shared memory
 
-Run as ``python -m tools.chaos --seconds 60 --seed 7``; `make stress` does. A violation is shown with the command that
+Run as ``python -m tools.chaos --seconds 60 --seed 7``; `make chaos` does. A violation is shown with the command that
 runs its history again.
 """
