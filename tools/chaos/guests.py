@@ -187,6 +187,7 @@ class Crew(Guest):
 
     def do_open(self, note: Note, is_open: bool) -> None:
         self.is_open = is_open
+        self.journal.write("unstashes", self.me)
         self.ctx.unstash_all()
 
     def do_defer(self, note: Note) -> Any:

@@ -200,18 +200,22 @@ def messages_are_handled_once_and_in_order(seen: Seen) -> Iterator[str]:
 
 
 def stashed_messages_keep_their_order(seen: Seen) -> Iterator[str]:
-    """Of one receiver and lane, what was stashed first is handled again first."""
-    place: dict[str, int] = {}
-    last: dict[tuple[str, str], int] = {}
+    """Of one receiver and lane, and between two times that all is unstashed, what was stashed first comes first."""
+    times: Counter[str] = Counter()
+    place: dict[str, tuple[int, int]] = {}
+    last: dict[tuple[str, str, int], int] = {}
     for number, event in enumerate(seen.events):
         if event.what == "stashed":
-            place[event.rest[0]] = number
+            place[event.rest[0]] = times[event.rest[1]], number
+        elif event.what in ("unstashes", "made"):  # a restart does so, too
+            times[event.rest[0]] += 1
         elif event.what == "begin" and event.rest[0] in place:
             ident, who = event.rest[:2]
-            key = (who, ident.split(">")[2])
-            if place[ident] < last.get(key, 0):
+            time, when = place.pop(ident)
+            key = (who, ident.split(">")[2], time)
+            if when < last.get(key, 0):
                 yield f"order: {ident} was stashed before another, and handled again after it"
-            last[key] = max(last.get(key, 0), place.pop(ident))
+            last[key] = max(last.get(key, 0), when)
 
 
 def no_message_is_lost_silently(seen: Seen) -> Iterator[str]:
