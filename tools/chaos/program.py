@@ -78,13 +78,14 @@ class Program:
             f"--count={count}",
             f"--until={until}",
         ]
-        with tempfile.TemporaryFile("w+") as stderr:
+        with tempfile.TemporaryFile("w+") as stderr, tempfile.TemporaryDirectory(prefix="chaos-") as folder:
             process = subprocess.Popen(
                 [*command, *self._settings.arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                # It may be killed before it has cleaned up, so it writes where we do.
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": folder},
                 text=True,
                 start_new_session=True,
             )
