@@ -2,18 +2,22 @@
 
 A descriptor that is not inheritable is closed by `exec` only. A child that just forks keeps it. Then the other end sees
 no end of file when this process ends, and what the child writes would be read as ours.
+
+`subprocess` has the same trouble with a pipe of its own, while it starts a process: a child that is forked in that
+moment, by another thread, holds it open, and the start is not over before that child ends. So forks wait until it is.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["close_in_child", "keep_from_forks"]
+__all__ = ["close_in_child", "keep_from_forks", "starting_process"]
 
 
 class _Private(Protocol):
@@ -25,6 +29,8 @@ class _Private(Protocol):
 
 
 _private: WeakSet[_Private] = WeakSet()
+starting_process = threading.RLock()
+"""To be held while a process is started."""
 
 
 def keep_from_forks(thing: _Private) -> None:
@@ -48,3 +54,8 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(
+        before=starting_process.acquire,
+        after_in_parent=starting_process.release,
+        after_in_child=starting_process.release,
+    )

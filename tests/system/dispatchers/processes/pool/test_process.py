@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -74,6 +75,29 @@ async def test_the_death_of_a_worker_is_noticed_though_the_program_forked_while_
             for child in children:
                 end(child)
                 await asyncio.to_thread(os.waitpid, child, 0)
+
+
+async def test_a_fork_while_a_worker_is_started_does_not_hold_up_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    children: list[int] = []
+    real = subprocess._fork_exec  # type: ignore[attr-defined]
+
+    def fork_meanwhile(*args: Any) -> Any:
+        thread = threading.Thread(target=lambda: children.append(_fork_a_sleeper()))
+        thread.start()
+        thread.join(0.1)  # it is to fork now, if it can
+        return real(*args)
+
+    async with ActorSystem(config=ONE) as system:
+        monkeypatch.setattr(subprocess, "_fork_exec", fork_meanwhile)
+        ref = system.spawn(Forker, dispatcher="process")
+        try:
+            await ref.started()
+        finally:
+            monkeypatch.undo()
+            while not children:  # noqa: ASYNC110 - it forks on another thread
+                await asyncio.sleep(0.01)
+            end(*children)
+            await asyncio.to_thread(os.waitpid, *children, 0)
 
 
 def _fork_a_sleeper() -> int:

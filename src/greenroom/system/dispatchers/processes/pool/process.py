@@ -29,7 +29,7 @@ from greenroom.system.closer import Closer
 from greenroom.system.dispatchers.processes.pool.watcher import Watcher
 from greenroom.system.dispatchers.processes.protocol import WorkerConfig
 from greenroom.system.dispatchers.processes.sharedpage import SharedPage
-from greenroom.wire.forks import close_in_child, keep_from_forks
+from greenroom.wire.forks import close_in_child, keep_from_forks, starting_process
 
 __all__ = ["WorkerProcess"]
 
@@ -141,11 +141,12 @@ class WorkerProcess:
         with self._lock:
             if self._must_end or _is_exiting:
                 return None
-            process = self._process = subprocess.Popen(
-                [*command, str(config["lifeline"])],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(config["fd"], config["lifeline"], config["page"]),
-            )
+            with starting_process:
+                process = self._process = subprocess.Popen(
+                    [*command, str(config["lifeline"])],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(config["fd"], config["lifeline"], config["page"]),
+                )
             self._close_theirs()
         if not _KERNEL_ENDS_CHILDREN:
             self._watcher = Watcher(process.pid)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import subprocess
 from contextlib import suppress
 
+from greenroom.wire.forks import starting_process
+
 __all__ = ["Watcher"]
 
 _SCRIPT = 'read -r line || kill -9 "$0" 2> /dev/null'
@@ -21,13 +23,14 @@ class Watcher:
 
     def __init__(self, pid: int) -> None:
         # In a session of its own, so that Ctrl-C does not end it.
-        self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT, str(pid)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with starting_process:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _SCRIPT, str(pid)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     def dismiss(self) -> None:
         """The other process has ended."""
