@@ -6,6 +6,7 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
+from greenroom._core.flags import RESUME
 from greenroom._core.itemkinds import MESSAGE, STASHED
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
@@ -70,10 +71,12 @@ class ForcedActors:
 class Deadline(Alarm):
     """Forces an actor to end."""
 
-    __slots__ = ("_cancelled", "_cell")
+    __slots__ = ("_cancelled", "_cell", "is_last")
 
-    def __init__(self, cell: Cell, seconds: float, cancelled: bool = False) -> None:
+    def __init__(self, cell: Cell, seconds: float, cancelled: bool = False, is_last: bool = False) -> None:
         self._cell = cell
+        # Whether the next one is not put off, even if the handler is about to go on.
+        self.is_last = is_last
         # What has been cancelled already, and is abandoned next.
         self._cancelled: object = cell.task.get_coro() if cancelled else None
         set_alarm(cell.loop, self, cell.loop.now() + seconds)
@@ -156,7 +159,12 @@ def _force(life: ActorHost, cell: Cell, record: ActorRecord) -> None:
             what = "come to its restart"
         else:
             life.note_forced(cell)
-        if extras.deadline is not None and extras.deadline.cancelled and not extras.deadline.is_over():
+        deadline = extras.deadline
+        if deadline is not None and deadline.cancelled and not deadline.is_over():
+            if cell.flags & RESUME and not deadline.is_last:
+                # It is about to go on, perhaps to its end: the loop was held up, and not the handler.
+                extras.deadline = Deadline(cell, 0.0, cancelled=True, is_last=True)
+                return
             told = "%s did not %s though its handler was cancelled: it is abandoned"
             _log.warning(told, cell.name(), what, extra=fields)
             abandon(life, cell)
@@ -191,8 +199,9 @@ def abandon(life: ActorHost, cell: Cell) -> None:
     if not goes_on:
         extras.ending = KILLED
     extras.abandoned = True
+    stands_in_queue = cell.flags & RESUME != 0  # what it waited for has come, and its turn has not
     life.loop.visits.abandon(cell)
-    cell.idle = True
+    cell.idle = not stands_in_queue
     if goes_on:
         life.clear_deadline(record)
         extras.abandoned = False

@@ -116,6 +116,7 @@ class PinnedExecutor(Executor):
             return
         if self._thread is thread:
             self._thread = None
+            self._context = self._context.copy()  # the abandoned thread is inside the old one
         self._threads.end_thread(thread)
 
     def let_go(self) -> None:
