@@ -21,7 +21,10 @@ FOREVER = 1e9
 
 @pytest.mark.parametrize(
     "features",
-    ["", "kill,exit", "freeze,busy", "two,supervisors", "abrupt,panic", "unpicklable,unreadable"],
+    [
+        *("", "kill,exit", "freeze,busy", "two,supervisors", "abrupt,panic", "unpicklable,unreadable"),
+        *("fork,log", "home_fork,stubborn", "gil,stdin", "buffers,bad_reply,unreadable_base"),
+    ],
 )
 def test_a_history_of_a_few_features_holds(features: str, capsys: pytest.CaptureFixture[str]) -> None:
     program = Program(Settings(features=features, patience=PATIENCE), Display(is_plain=True))

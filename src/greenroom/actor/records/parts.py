@@ -72,6 +72,8 @@ class ExecutorPort(Protocol):
 class EndDeadline(Protocol):
     """What forces an actor to end in time; `Deadline` is it."""
 
+    is_last: bool
+
     @property
     def cancelled(self) -> bool:
         """Whether something was cancelled for it."""

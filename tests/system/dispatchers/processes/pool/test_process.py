@@ -96,8 +96,9 @@ async def test_a_fork_while_a_worker_is_started_does_not_hold_up_the_start(monke
             monkeypatch.undo()
             while not children:  # noqa: ASYNC110 - it forks on another thread
                 await asyncio.sleep(0.01)
-            end(*children)
-            await asyncio.to_thread(os.waitpid, *children, 0)
+            (child,) = children
+            end(child)
+            await asyncio.to_thread(os.waitpid, child, 0)
 
 
 def _fork_a_sleeper() -> int:
