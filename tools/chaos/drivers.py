@@ -238,8 +238,10 @@ class MainDriver(Driver):
     def ask(self, whom: Any, action: Any, timeout: float, what: str | None) -> Any:
         """Ask now, and wait beside the rest."""
         found = self.note_for(whom, action, Lane.DATA, what)
+        if found is None:
+            return None
         try:
-            return None if found is None else self.sender.ask(found[0], found[1], timeout)
+            return self.sender.ask(found[0], found[1], timeout)
         except BaseException as exc:
             if isinstance(exc, Exception) or type(exc).__name__ != "NotOrdinary":
                 raise
@@ -285,7 +287,7 @@ class MainDriver(Driver):
         if target is not None:
             try:
                 async with asyncio.timeout(self.stage.patience):
-                    await target.ref.inspect()
+                    await target.ref.inspect(timeout=None)
             except TimeoutError:
                 self.stage.wrong(f"wedged: {target.ident} {target.ref.path} cannot be inspected")
             except Exception as exc:

@@ -90,7 +90,7 @@ def heard_of(hook: str, what: str, dispatcher: str) -> list[str]:
     heard: list[str] = []
 
     async def program(system: ActorSystem) -> None:
-        ear = system.spawn(lambda ctx, message: heard.append(message), dispatcher="concurrent")
+        ear = system.spawn(lambda ctx, message: heard.append(str(message)), dispatcher="concurrent")
         ref = system.spawn(Selfish, ear, hook, what, dispatcher=dispatcher)
         ref.tell("go")
         await system.settle()

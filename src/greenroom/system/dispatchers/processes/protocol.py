@@ -8,9 +8,9 @@ process before the report that the handler is done.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
-__all__ = ["MAIL", "ORDER", "STASHED", "UNHANDLED", "Asked", "Entry", "Progress", "WorkerConfig"]
+__all__ = ["MAIL", "ORDER", "STASHED", "UNHANDLED", "Asked", "Entry", "Progress", "WorkerConfig", "WorkerSettings"]
 
 Entry = tuple[Any, ...]
 """The head of a frame to a worker, or one entry of the mail: a word, and its arguments."""
@@ -24,19 +24,9 @@ UNHANDLED = 1
 STASHED = 2
 
 
-class WorkerConfig(TypedDict):
-    """What a worker gets over its lifeline, as JSON."""
+class WorkerSettings(TypedDict):
+    """What a worker must know of its system."""
 
-    fd: NotRequired[int]
-    """The number of its socket."""
-    lifeline: NotRequired[int]
-    """The number of the pipe over which it gets this; the main process closes the other end when it is to end."""
-    page: NotRequired[int]
-    """The number of the memory in which it says whose code it runs."""
-    parent: NotRequired[int]
-    """The id of the main process."""
-    signalled: NotRequired[bool]
-    """Whether the kernel can end it with the main process."""
     secret: str
     """The secret of the connection, in hexadecimal."""
     path: list[str]
@@ -52,6 +42,21 @@ class WorkerConfig(TypedDict):
     slow_after: float
     stuck_after: float
     """Seconds after which a handler is slow, or stuck; 0 not to look for stuck ones."""
+
+
+class WorkerConfig(WorkerSettings):
+    """What a worker gets over its lifeline, as JSON."""
+
+    fd: int
+    """The number of its socket."""
+    lifeline: int
+    """The number of the pipe over which it gets this; the main process closes the other end when it is to end."""
+    page: int
+    """The number of the memory in which it says whose code it runs."""
+    parent: int
+    """The id of the main process."""
+    signalled: bool
+    """Whether the kernel can end it with the main process."""
 
 
 class Asked(NamedTuple):

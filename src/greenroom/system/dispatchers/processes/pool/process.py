@@ -27,7 +27,7 @@ from time import monotonic
 from greenroom.errors import WorkerLost, in_words
 from greenroom.system.closer import Closer
 from greenroom.system.dispatchers.processes.pool.watcher import Watcher
-from greenroom.system.dispatchers.processes.protocol import WorkerConfig
+from greenroom.system.dispatchers.processes.protocol import WorkerConfig, WorkerSettings
 from greenroom.system.dispatchers.processes.sharedpage import SharedPage
 from greenroom.wire.forks import close_in_child, keep_from_forks, starting_process
 
@@ -98,10 +98,10 @@ class WorkerProcess:
         keep_from_forks(self)
         return self._ours
 
-    def start(self, config: WorkerConfig) -> None:
+    def start(self, settings: WorkerSettings) -> None:
         """Start the process, and return at once."""
         self._config: WorkerConfig = {
-            **config,
+            **settings,
             "fd": self._theirs.fileno(),
             "lifeline": self._their_lifeline.fileno(),
             "page": self.page.fd,

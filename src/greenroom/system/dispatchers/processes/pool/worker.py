@@ -25,7 +25,7 @@ from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, Hold, PoolPort
 from greenroom.system.dispatchers.processes.pool.process import WorkerProcess
 from greenroom.system.dispatchers.processes.pool.service import Service
-from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER, Entry, WorkerConfig
+from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER, Entry, WorkerSettings
 from greenroom.system.dispatchers.processes.sharedpage import HOLDER, NUMBERED, TICKS
 from greenroom.wire.codec import Codec, Parts
 from greenroom.wire.failures import Failure
@@ -98,7 +98,7 @@ class Worker:
         """Start the process, and return at once."""
         ours = self._process.open()
         secret = secrets.token_bytes(32)
-        config: WorkerConfig = {
+        settings: WorkerSettings = {
             "secret": secret.hex(),
             "path": [str(Path(STARTED_IN, entry)) for entry in sys.path],
             "name": self.name,
@@ -114,7 +114,7 @@ class Worker:
         self._stream = Stream(self._aio, ours, connection)
         self._stream.begin()
         try:
-            self._process.start(config)
+            self._process.start(settings)
         except Exception as exc:
             self._is_over = True
             self._stream.abort()
