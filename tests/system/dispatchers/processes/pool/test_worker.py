@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, DeadLetter, ExitKind, Process, Supervision, SystemConfig
-from greenroom.errors import NotSendable, WireError, WorkerLost
+from greenroom import Actor, ActorSystem, ActorTerminated, DeadLetter, ExitKind, Process, Supervision, SystemConfig
+from greenroom.errors import HandlerBroken, NotSendable, WireError, WorkerLost
 from greenroom.testing import assert_ledger_balanced
 from tests.system.dispatchers.processes.test_lives import _witness
 from tests.system.dispatchers.processes.test_messages import ONE
@@ -74,6 +74,34 @@ async def test_the_end_of_one_does_not_end_another_that_is_busy(
     (told,) = [one.getMessage() for one in caplog.records if "was not reached" in one.getMessage()]
     assert told.startswith("/idle was not reached")
     assert "/busy keeps that busy" in told
+
+
+@pytest.mark.parametrize("end", ["kill", "restart"])
+async def test_messages_that_did_not_reach_one_behind_a_busy_neighbour_are_lost_and_not_failed(
+    end: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ActorSystem(config=HASTY) as system:
+        ref = system.spawn(Hooked, dispatcher="process")
+        busy = system.spawn(Busy, dispatcher="process")
+        pid = await ref.ask("pid")
+        witness, begun = _witness(system)
+        asked = asyncio.ensure_future(busy.ask(("until", tmp_path / "go", witness)))
+        await begun.wait()
+        unanswered = ref.ask("pid", timeout=None)
+        await asyncio.sleep(0)
+        while not system.ledger(ref).in_hand:  # noqa: ASYNC110 - it is sent in a tick of the loop
+            await asyncio.sleep(0)
+        getattr(ref, end)()
+        with pytest.raises(ActorTerminated if end == "kill" else HandlerBroken):
+            await unanswered
+        (tmp_path / "go").touch()
+        assert await asked == "done"
+        if end == "restart":
+            assert await ref.ask("pid") == pid
+        await system.settle()
+        ledger = system.ledger(ref)
+        assert (ledger.lost, ledger.failed) == (1, 0)
+        assert_ledger_balanced(system)
 
 
 @pytest.mark.parametrize("what", ["until", "keep the lock"])

@@ -84,6 +84,8 @@ class ProcessExecutor(Executor):
         # When we sent a cancellation that the worker has not confirmed, and who held the worker then.
         self._cancelled_at: float | None = None
         self._hold_then: Hold | None = None
+        # Whether it has confirmed the cancellation of what is under way: then we know how far that is.
+        self._has_confirmed = False
         # Timers that the actor has handles of.
         self.timers: dict[int, Timer] = {}
 
@@ -222,6 +224,7 @@ class ProcessExecutor(Executor):
         if not is_sent:
             return UNHANDLED
         self._in_flight = in_flight
+        self._has_confirmed = False
         in_flight.on_cancel(self._cancel)
         in_flight.on_abandoned(self._abandon)
         return await in_flight
@@ -319,6 +322,7 @@ class ProcessExecutor(Executor):
     def _cancel(self) -> None:
         if self.worker is not None:
             if self._cancelled_at is None:
+                self._has_confirmed = False
                 self._cancelled_at = monotonic()
                 self._hold_then = self.worker.hold()
             self.worker.tell(("cancel", self.number))
@@ -326,6 +330,7 @@ class ProcessExecutor(Executor):
     def cancel_confirmed(self) -> None:
         """The worker has cancelled what the actor awaits."""
         self._cancelled_at = None
+        self._has_confirmed = True
 
     def _abandon(self) -> None:
         """Nobody waits any longer for what is under way. The actor leaves its worker.
@@ -333,7 +338,10 @@ class ProcessExecutor(Executor):
         If it is the one that holds the worker's thread, the worker ends with it, because the others there would wait
         for ever. If another one does, that one is only busy: this one goes without having been reached.
         """
-        self._in_flight = self._call = None
+        in_flight, self._in_flight = self._in_flight, None
+        self._call = None
+        if in_flight is not None and not self._has_confirmed:
+            in_flight.give_up()
         worker, self.worker = self.worker, None
         if worker is None:
             return

@@ -9,6 +9,7 @@ Everything here is for the loop's own thread only.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable
 from itertools import count
@@ -265,16 +266,29 @@ class RemoteMessages(Handoff):
 
     def lose(self, error: WorkerLost) -> None:
         """The worker is lost. Nobody knows what became of the messages in flight."""
+        self._count_as_lost()
+        self._end(error=error)
+
+    def give_up(self) -> None:
+        """Nobody waits for them any longer; what became of them, nobody knows either."""
+        asked, self._asked = self._asked, deque()
+        self._count_as_lost()
+        self._sync()
+        for number in asked:
+            question = self._executor.open.pop(number, None)
+            if question is not None:
+                question.fail(CancelledError("abandoned"))
+
+    def _count_as_lost(self) -> None:
         cell = self.cell
         count = self.sent - self.first
-        if isinstance(self.sender, Receipt) and not isinstance(self.sender, Question):  # its executor has told those
+        if isinstance(self.sender, Receipt) and not isinstance(self.sender, Question):  # those are told of it otherwise
             self.sender.discard("lost")
         if not cell.ending:
             cell.let_go(count - 1)
         cell.loop.admission.count_lost(cell, count)
         self.kind = PUT_ASIDE  # so that it counts neither as handled nor as failed
         self.sender = None
-        self._end(error=error)
 
     def unreadable(self, number: int, count: int, error: BaseException) -> None:
         """The worker cannot decode a frame, and has ignored those after it. If the frame has one message, it is that
