@@ -83,8 +83,9 @@ def main(arguments: list[str] | None = None) -> None:
     open_once()
     without = [one for one in given.without.split(",") if one]
     only = None if given.features is None else [one for one in given.features.split(",") if one]
+    program = os.getppid()
     for number in range(given.count):
-        if time.time() > given.until:
+        if time.time() > given.until or os.getppid() != program:
             break
         plan = draw(given.first + number * given.step, without, only)
         _say(begins=plan.seed, plan=str(plan))
