@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
@@ -21,7 +21,13 @@ from greenroom.testing.faults import Crash, Delay, Fault, Fill, Slow, Stop
 from greenroom.testing.strategies import fault_lists, schedules, simulations
 
 # Derandomized, for how far an example is shrunk depends on which one is found.
-QUICK = settings(derandomize=True, deadline=None, phases=[Phase.generate, Phase.shrink])
+# Without its checks of speed: on a busy machine those fail, and nothing is said of an example.
+QUICK = settings(
+    derandomize=True,
+    deadline=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
 STOP = Supervision(Directive.STOP)
 
 
