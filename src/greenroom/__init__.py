@@ -4,7 +4,7 @@ The house, from the ground up (a file imports only from floors below its own):
 
   errors, clock, lanes, exits,  what everything speaks of: failures, time, priorities, how actors end,
   ledger, seededrandom, frozen  what happened to every message; chance; immutable values
-  startfolder, runtimelog       where the program was started; the runtime's own log records
+  originaldir, runtimelog       where the program was started; the runtime's own log records
   _core                         the loop: cells with mailboxes, run queue, timers, delivery, async handlers
   policy                        supervision as pure values and functions
   actor, wire                   what a user writes against; bytes between processes
@@ -60,10 +60,10 @@ from greenroom.errors import (
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 from greenroom.ledger import Ledger
+from greenroom.originaldir import ORIGINAL_DIR as _ORIGINAL_DIR  # noqa: F401 - now, before the program goes elsewhere
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.directives import Directive, OnRestart, Scope
 from greenroom.policy.specs import Supervision
-from greenroom.startfolder import STARTED_IN as _STARTED_IN  # noqa: F401 - now, before the program goes elsewhere
 from greenroom.system.config import SystemConfig
 from greenroom.system.observers import Observer
 from greenroom.system.system import ActorSystem

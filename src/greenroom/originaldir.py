@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["STARTED_IN"]
+__all__ = ["ORIGINAL_DIR"]
 
 
 def _current_folder() -> str:
@@ -18,4 +18,4 @@ def _current_folder() -> str:
         return ""
 
 
-STARTED_IN = _current_folder()
+ORIGINAL_DIR = _current_folder()

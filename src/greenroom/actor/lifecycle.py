@@ -21,8 +21,8 @@ from greenroom.actor.api.behavior import STOPPED as STOPPED_BEHAVIOR
 from greenroom.actor.api.context import Context
 from greenroom.actor.failure import decision
 from greenroom.actor.failure.decision import FailOrder
+from greenroom.actor.failure.escalationcycles import break_off_if_stuck
 from greenroom.actor.failure.reports import report_undecided
-from greenroom.actor.failure.waits import break_off_if_stuck
 from greenroom.actor.life import ending, forcing, notices, restarting, starting
 from greenroom.actor.life.hooks import begin, call_hook, executor_of, hand_to_actor, inspect
 from greenroom.actor.life.restarting import RestartOrder

@@ -17,7 +17,7 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["close_in_child", "keep_from_forks", "starting_process"]
+__all__ = ["close_in_child", "keep_from_forks", "no_forks"]
 
 
 class _Private(Protocol):
@@ -29,8 +29,8 @@ class _Private(Protocol):
 
 
 _private: WeakSet[_Private] = WeakSet()
-starting_process = threading.RLock()
-"""To be held while a process is started."""
+no_forks = threading.RLock()
+"""Held while a process is started, or descriptors are opened: other threads fork when it is free."""
 
 
 def keep_from_forks(thing: _Private) -> None:
@@ -55,7 +55,7 @@ def _forked() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
     os.register_at_fork(
-        before=starting_process.acquire,
-        after_in_parent=starting_process.release,
-        after_in_child=starting_process.release,
+        before=no_forks.acquire,
+        after_in_parent=no_forks.release,
+        after_in_child=no_forks.release,
     )

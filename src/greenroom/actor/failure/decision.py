@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
+from greenroom.actor.failure.escalationcycles import has_escalated, release_decider
 from greenroom.actor.failure.groups import join_group
 from greenroom.actor.failure.reports import FailureSource, describe, report, when
-from greenroom.actor.failure.waits import has_escalated, release_decider
 from greenroom.actor.life import ending, starting
 from greenroom.actor.life.hooks import executor_of
 from greenroom.actor.life.restarting import RestartOrder, waits_to_return

@@ -242,7 +242,7 @@ WAYS = {
 @pytest.mark.parametrize(
     ("way", "kernel"),
     [*((way, True) for way in WAYS), *((way, False) for way in ("SIGKILL", "exit", "fork holds on"))],
-    ids=lambda given: given if isinstance(given, str) else "kernel" if given else "watcher",
+    ids=lambda given: given if isinstance(given, str) else "kernel" if given else "reaper",
 )
 def test_no_worker_outlives_the_program(way: str, kernel: bool, tmp_path: Path) -> None:
     how, start = WAYS[way]

@@ -6,7 +6,7 @@ send its configuration, and the secret of the connection in it. Its standard inp
 
 **End.** A thread waits for the process. So we notice its end even if a child of it holds the connection open. A worker
 ends when its lifeline is closed. If it cannot, we kill it; and if we end without having done so, the kernel does
-(`Watcher` where that is no Linux). Children that we or a worker fork do not inherit descriptors (`forks`).
+(`OrphanReaper` where that is no Linux). Children that we or a worker fork do not inherit descriptors (`forks`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from time import monotonic
 
 from greenroom.errors import WorkerLost, in_words
 from greenroom.system.closer import Closer
-from greenroom.system.dispatchers.processes.pool.watcher import Watcher
+from greenroom.system.dispatchers.processes.pool.orphanreaper import OrphanReaper
 from greenroom.system.dispatchers.processes.protocol import WorkerConfig, WorkerSettings
 from greenroom.system.dispatchers.processes.sharedpage import SharedPage
-from greenroom.wire.forks import close_in_child, keep_from_forks, starting_process
+from greenroom.wire.forks import close_in_child, keep_from_forks, no_forks
 
 __all__ = ["WorkerProcess"]
 
@@ -71,7 +71,7 @@ class WorkerProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._must_end = False
-        self._watcher: Watcher | None = None
+        self._reaper: OrphanReaper | None = None
         self.thread = threading.Thread(target=self._run, name=f"{name} (waits)", daemon=True)
 
     @property
@@ -84,18 +84,15 @@ class WorkerProcess:
 
     def open(self) -> socket.socket:
         """Open what it is connected by; return our end of the connection."""
-        opened: list[Callable[[], object]] = []
-        try:
-            self._ours, self._theirs = socket.socketpair()
-            opened += (self._ours.close, self._theirs.close)
-            self._lifeline, self._their_lifeline = _pipe()
-            opened += (self._lifeline.close, self._their_lifeline.close)
-            self.page = SharedPage.make()
-        except OSError as exc:
-            for close in opened:
-                close()
-            raise WorkerLost(f"the worker process {self._name!r} cannot be started: {in_words(exc)}") from exc
-        keep_from_forks(self)
+        with no_forks, ExitStack() as opened:
+            try:
+                self._ours, self._theirs = (opened.enter_context(one) for one in socket.socketpair())
+                self._lifeline, self._their_lifeline = (opened.enter_context(one) for one in _pipe())
+                self.page = SharedPage.make()
+            except OSError as exc:
+                raise WorkerLost(f"the worker process {self._name!r} cannot be started: {in_words(exc)}") from exc
+            keep_from_forks(self)
+            opened.pop_all()
         return self._ours
 
     def start(self, settings: WorkerSettings) -> None:
@@ -141,7 +138,7 @@ class WorkerProcess:
         with self._lock:
             if self._must_end or _is_exiting:
                 return None
-            with starting_process:
+            with no_forks:
                 process = self._process = subprocess.Popen(
                     [*command, str(config["lifeline"])],
                     stdin=subprocess.DEVNULL,
@@ -149,8 +146,9 @@ class WorkerProcess:
                 )
             self._close_theirs()
         if not _KERNEL_ENDS_CHILDREN:
-            self._watcher = Watcher(process.pid)
-            keep_from_forks(self._watcher)
+            with suppress(OSError):  # without one, a thread of the worker sees to it, if it can
+                self._reaper = OrphanReaper(process.pid)
+                keep_from_forks(self._reaper)
         return process
 
     # -- end
@@ -199,8 +197,8 @@ class WorkerProcess:
             self._close_theirs()
             with suppress(OSError):
                 self._lifeline.close()
-        if self._watcher is not None:
-            self._watcher.dismiss()
+        if self._reaper is not None:
+            self._reaper.dismiss()
 
     def _close_theirs(self) -> None:
         self._theirs.close()

@@ -19,8 +19,8 @@ from typing import Protocol
 from greenroom.clock import ManualClock
 from greenroom.errors import FrameTooLarge, WorkerLost, in_words
 from greenroom.exits import ends_system
+from greenroom.originaldir import ORIGINAL_DIR
 from greenroom.runtimelog import RuntimeLog
-from greenroom.startfolder import STARTED_IN
 from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, Hold, PoolPort
 from greenroom.system.dispatchers.processes.pool.process import WorkerProcess
@@ -100,7 +100,7 @@ class Worker:
         secret = secrets.token_bytes(32)
         settings: WorkerSettings = {
             "secret": secret.hex(),
-            "path": [str(Path(STARTED_IN, entry)) for entry in sys.path],
+            "path": [str(Path(ORIGINAL_DIR, entry)) for entry in sys.path],
             "name": self.name,
             "system": self._workers.system.name,
             "limit": self._workers.limit,
