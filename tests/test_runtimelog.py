@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,34 +10,17 @@ import pytest
 
 from greenroom import Actor, ActorSystem, ExitKind, Supervision, SystemConfig
 from greenroom.testing import assert_ledger_balanced
+from tests.logs import broken_logging
 from tests.system.dispatchers.processes.unruly import Hooked
 
 QUICK = SystemConfig(supervision=Supervision(backoff=None), stop_timeout=0.05)
 
 
-class Raises(logging.Handler):
-    """Raises on every record."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        raise ValueError("this handler is broken")
-
-
 @pytest.fixture(params=["handler", "filter"])
 def broken_log(request: pytest.FixtureRequest) -> Iterator[None]:
     """Logging that raises on every record of the runtime."""
-
-    def refuse(record: logging.LogRecord) -> bool:
-        raise ValueError("this filter is broken")
-
-    logger = logging.getLogger("greenroom")
-    handler = Raises()
-    if request.param == "handler":
-        logger.addHandler(handler)
-    else:
-        logger.addFilter(refuse)
-    yield
-    logger.removeHandler(handler)
-    logger.removeFilter(refuse)
+    with broken_logging("greenroom", request.param):
+        yield
 
 
 class Stubborn(Actor[Any, Any]):

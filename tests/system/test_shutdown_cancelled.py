@@ -93,12 +93,18 @@ class Stage:
             if stays:
                 await asyncio.Event().wait()
 
-    def expect_over(self, *forced: str) -> None:
+    async def expect_cut_off(self, task: asyncio.Task[None]) -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        self.expect_over(forced=True)
+
+    def expect_over(self, *, forced: bool) -> None:
         report = self.system.report
         assert report is not None
         assert self.system.phase == "stopped"
         assert report.started == report.terminated == 2
-        assert set(report.forced) == set(forced)
+        assert self.ref is not None
+        assert report.forced == ((self.ref.path,) if forced else ())
         assert self.system.actors() == []
         ledger = assert_ledger_balanced(self.system)
         assert ledger.queued == ledger.in_hand == 0
@@ -125,10 +131,7 @@ def test_a_block_that_is_cancelled_inside_gives_its_actors_a_second(kind: type[A
         await stage.heeds("cancelled" if kind is Stubborn else "stopping")
         assert not task.done()
         await stage.clock.advance(SOON)
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert stage.ref is not None
-        stage.expect_over(stage.ref.path)
+        await stage.expect_cut_off(task)
 
     run(main)
 
@@ -143,8 +146,7 @@ def test_a_cancelled_block_cancels_handlers_and_lets_hooks_run(dispatcher: str) 
         with pytest.raises(asyncio.CancelledError):
             await task
         assert stage.heard == ["busy", "tidied up"]
-        assert stage.ref is not None
-        stage.expect_over(stage.ref.path)
+        stage.expect_over(forced=True)
 
     run(main)
 
@@ -159,10 +161,7 @@ def test_a_block_that_is_cancelled_twice_ends_at_once(kind: type[Actor], dispatc
         task.cancel()
         await stage.heeds("cancelled" if kind is Stubborn else "stopping")
         task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert stage.ref is not None
-        stage.expect_over(stage.ref.path)
+        await stage.expect_cut_off(task)
 
     run(main)
 
@@ -175,10 +174,7 @@ def test_a_block_that_is_cancelled_as_it_is_left_ends_as_soon(dispatcher: str) -
         await stage.heeds("stopping")
         task.cancel()
         await stage.clock.advance(SOON)
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert stage.ref is not None
-        stage.expect_over(stage.ref.path)
+        await stage.expect_cut_off(task)
 
     run(main)
 
@@ -189,8 +185,7 @@ def test_a_block_that_has_been_left_for_a_second_is_over_when_its_timeout_strike
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(SOON):
                 await stage.block(stays=False)
-        assert stage.ref is not None
-        stage.expect_over(stage.ref.path)
+        stage.expect_over(forced=True)
 
     run(main)
 
@@ -229,8 +224,7 @@ def test_cancelling_who_awaits_the_shutdown_only_ends_the_waiting() -> None:
         block.cancel()
         with pytest.raises(asyncio.CancelledError):
             await block
-        assert stage.ref is not None
-        stage.expect_over(stage.ref.path)
+        stage.expect_over(forced=True)
 
     run(main)
 

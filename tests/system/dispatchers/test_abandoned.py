@@ -12,6 +12,7 @@ import pytest
 from greenroom import Actor, ActorSystem, Directive, Supervision, SystemConfig
 from greenroom.actor.life.forcing import GRACE
 from greenroom.testing import assert_ledger_balanced
+from tests.logs import logged
 
 QUICK = SystemConfig(stop_timeout=0.05, supervision=Supervision(Directive.RESUME))
 PATIENCE = 60.0
@@ -67,9 +68,9 @@ def test_a_handler_that_ends_while_the_loop_is_held_up_is_not_abandoned(
             ref.tell("block")
             asked = [ref.ask(number, timeout=PATIENCE) for number in range(5)]
             await asyncio.to_thread(begun.wait, PATIENCE)
-            ref.fail(ValueError("on purpose"))
-            while "its handler is cancelled" not in caplog.text:  # noqa: ASYNC110 - a log record is no event
-                await asyncio.sleep(0.01)
+            with logged("its handler is cancelled") as cancelled:
+                ref.fail(ValueError("on purpose"))
+                await cancelled.wait()
             go_on.set()
             time.sleep(GRACE + 0.2)  # noqa: ASYNC251 - this is what holds the loop up
             assert await asyncio.gather(*asked) == [0, 1, 2, 3, 4]

@@ -44,6 +44,7 @@ from tests.system.dispatchers.processes.guests import (
     switching,
 )
 from tests.system.dispatchers.processes.test_messages import ONE
+from tests.system.dispatchers.processes.watching import witness_in
 
 QUICK = Supervision(backoff=None)
 
@@ -271,7 +272,7 @@ async def test_its_timers_go_by_the_clock_of_its_system() -> None:
 async def test_what_it_pipes_to_itself_comes_as_a_message() -> None:
     async with ActorSystem(config=ONE) as system:
         ref = system.spawn(Keeper, dispatcher="process")
-        witness, begun = _witness(system)
+        witness, begun = witness_in(system)
         ref.tell(("pipe", 42, witness))
         await begun.wait()
         assert await ref.ask("told") == [("piped", 42)]
@@ -298,12 +299,6 @@ async def test_refs_there_know_the_state_of_others_and_can_wait_for_their_end() 
         assert await clerk.ask(("state", other)) == (State.TERMINATED, False)
 
 
-def _witness(system: ActorSystem) -> tuple[Any, asyncio.Event]:
-    """An actor at home that is told when something has begun."""
-    begun = asyncio.Event()
-    return system.spawn(lambda ctx, message: begun.set()), begun
-
-
 async def test_a_handler_that_awaits_is_cancelled_by_a_kill_and_the_worker_lives_on() -> None:
     async with ActorSystem(config=ONE) as system:
         ref, other = system.spawn(Slow, dispatcher="process"), system.spawn(Slow, dispatcher="process")
@@ -321,7 +316,7 @@ async def test_a_handler_that_awaits_is_cancelled_by_a_kill_and_the_worker_lives
 async def test_a_stop_waits_for_the_message_in_hand_and_not_for_those_behind_it() -> None:
     async with ActorSystem(config=ONE) as system:
         ref = system.spawn(Slow, dispatcher="process")
-        witness, begun = _witness(system)
+        witness, begun = witness_in(system)
         asked = ref.ask(("block", 0.2, witness))
         await begun.wait()
         for _ in range(1000):
@@ -340,7 +335,7 @@ async def test_one_that_will_not_be_interrupted_is_ended_with_its_process_and_th
     async with ActorSystem(config=config) as system:
         ref, other = system.spawn(Slow, dispatcher="process"), system.spawn(Slow, dispatcher="process")
         pid = await other.ask("pid")
-        witness, begun = _witness(system)
+        witness, begun = witness_in(system)
         ref.tell(("block", 600.0, witness))
         await begun.wait()
         ref.stop()
@@ -355,7 +350,7 @@ async def test_a_system_that_stops_ends_a_worker_that_will_not() -> None:
     system = ActorSystem(config=config)
     async with system:
         ref = system.spawn(Slow, dispatcher="process")
-        witness, begun = _witness(system)
+        witness, begun = witness_in(system)
         ref.tell(("block", 600.0, witness))
         await begun.wait()
     assert system.ledger().balanced

@@ -38,8 +38,8 @@ from tests.system.dispatchers.processes.guests import (
     Troubled,
     Unreadable,
 )
-from tests.system.dispatchers.processes.test_lives import _witness
 from tests.system.dispatchers.processes.test_messages import ONE
+from tests.system.dispatchers.processes.watching import witness_in
 
 LARGE = MailboxConfig(capacity=100_000)
 
@@ -329,7 +329,7 @@ async def test_something_urgent_leaves_the_message_in_hand_where_it_is(urgent: s
         busy = system.spawn(Slow, dispatcher="process")
         ref = system.spawn(Stasher, dispatcher="process")
         await ref.started()
-        witness, begun = _witness(system)
+        witness, begun = witness_in(system)
         busy.tell(("block", 0.1, witness))
         await begun.wait()
         asked = ref.ask("seen", timeout=None)

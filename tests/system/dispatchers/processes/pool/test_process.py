@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from greenroom import ActorSystem
-from greenroom.errors import WorkerLost
 from greenroom.system.dispatchers.processes.pool import process
 from tests.system.dispatchers.processes.conftest import fds
 from tests.system.dispatchers.processes.test_messages import ONE
 from tests.system.dispatchers.processes.unruly import Forker, Hooked, Reader
+from tests.system.dispatchers.processes.watching import pid_of
 
 PATIENCE = 120.0
 
@@ -36,19 +36,11 @@ async def test_the_death_of_a_worker_is_noticed_though_a_child_of_it_holds_the_c
         child = await ref.ask("fork")
         try:
             os.kill(pid, signal.SIGKILL)
-            while await _pid_of(ref) == pid:
+            while await pid_of(ref) == pid:
                 pass
             assert system.ledger(ref).lost <= 1
         finally:
             end(child)
-
-
-async def _pid_of(ref: Any) -> int | None:
-    try:
-        pid: int = await ref.ask("pid")
-    except WorkerLost:
-        return None
-    return pid
 
 
 async def test_the_death_of_a_worker_is_noticed_though_the_program_forked_while_it_was_started(
@@ -69,7 +61,7 @@ async def test_the_death_of_a_worker_is_noticed_though_the_program_forked_while_
         try:
             assert children
             os.kill(pid, signal.SIGKILL)
-            while await _pid_of(ref) == pid:
+            while await pid_of(ref) == pid:
                 pass
         finally:
             for child in children:
@@ -79,10 +71,12 @@ async def test_the_death_of_a_worker_is_noticed_though_the_program_forked_while_
 
 async def test_a_fork_while_a_worker_is_started_does_not_hold_up_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     children: list[int] = []
+    forks: list[threading.Thread] = []
     real = subprocess._fork_exec  # type: ignore[attr-defined]
 
     def fork_meanwhile(*args: Any) -> Any:
         thread = threading.Thread(target=lambda: children.append(_fork_a_sleeper()))
+        forks.append(thread)
         thread.start()
         thread.join(0.1)  # it is to fork now, if it can
         return real(*args)
@@ -94,8 +88,8 @@ async def test_a_fork_while_a_worker_is_started_does_not_hold_up_the_start(monke
             await ref.started()
         finally:
             monkeypatch.undo()
-            while not children:  # noqa: ASYNC110 - it forks on another thread
-                await asyncio.sleep(0.01)
+            for thread in forks:
+                await asyncio.to_thread(thread.join)
             (child,) = children
             end(child)
             await asyncio.to_thread(os.waitpid, child, 0)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorSystem, ActorTerminated, DeadLetter, ExitKind, Process, Supervision, SystemConfig
-from greenroom.errors import HandlerBroken, NotSendable, WireError, WorkerLost
+from greenroom.errors import HandlerBroken, NotSendable, WireError
 from greenroom.testing import assert_ledger_balanced
-from tests.system.dispatchers.processes.test_lives import _witness
+from tests.logs import broken_logging, logged
 from tests.system.dispatchers.processes.test_messages import ONE
 from tests.system.dispatchers.processes.unruly import (
     Busy,
@@ -23,6 +21,7 @@ from tests.system.dispatchers.processes.unruly import (
     PanicsWhenSent,
     Teller,
 )
+from tests.system.dispatchers.processes.watching import pid_of, witness_in
 
 HASTY = SystemConfig(
     dispatchers={"process": Process(workers=1)}, supervision=Supervision(backoff=None), stop_timeout=0.2
@@ -50,18 +49,17 @@ async def test_the_end_of_one_does_not_end_another_that_is_busy(
         idle = system.spawn(Hooked, dispatcher="process", name="idle")
         busy = system.spawn(Busy, dispatcher="process", name="busy")
         pid = await idle.ask("pid")
-        witness, begun = _witness(system)
+        witness, begun = witness_in(system)
         asked = asyncio.ensure_future(busy.ask(("until", tmp_path / "go", witness)))
         await begun.wait()
-        if end == "crash":
-            idle.fail(ValueError("on purpose"))
-        else:
-            getattr(idle, end)()
+        with logged("was not reached") as not_reached:
+            if end == "crash":
+                idle.fail(ValueError("on purpose"))
+            else:
+                getattr(idle, end)()
+            await not_reached.wait()
         if end in ("stop", "kill"):
             assert (await idle.terminated()).kind is ExitKind.KILLED
-        else:
-            while "was not reached" not in caplog.text:  # noqa: ASYNC110 - a log record is no event
-                await asyncio.sleep(0.01)
         assert not asked.done()
         (tmp_path / "go").touch()
         assert await asked == "done"
@@ -84,7 +82,7 @@ async def test_messages_that_did_not_reach_one_behind_a_busy_neighbour_are_lost_
         ref = system.spawn(Hooked, dispatcher="process")
         busy = system.spawn(Busy, dispatcher="process")
         pid = await ref.ask("pid")
-        witness, begun = _witness(system)
+        witness, begun = witness_in(system)
         asked = asyncio.ensure_future(busy.ask(("until", tmp_path / "go", witness)))
         await begun.wait()
         unanswered = ref.ask("pid", timeout=None)
@@ -112,22 +110,14 @@ async def test_one_that_is_itself_to_end_and_does_not_let_go_takes_the_worker_wi
         idle = system.spawn(Hooked, dispatcher="process", name="idle")
         busy = system.spawn(Busy, dispatcher="process", name="busy")
         pid = await idle.ask("pid")
-        witness, begun = _witness(system)
+        witness, begun = witness_in(system)
         busy.tell(("until", tmp_path / "never", witness) if what == "until" else (what, witness))
         await begun.wait()
         busy.stop()
         assert (await busy.terminated()).kind is ExitKind.KILLED
-        while await _pid_of(idle) in (pid, None):
+        while await pid_of(idle) in (pid, None):
             pass
     assert any("was ended: /busy held it" in record.getMessage() for record in caplog.records)
-
-
-async def _pid_of(ref: Any) -> int | None:
-    try:
-        pid: int = await ref.ask("pid")
-    except WorkerLost:
-        return None
-    return pid
 
 
 async def test_one_that_is_started_again_goes_where_nobody_holds_the_thread(tmp_path: Path) -> None:
@@ -138,7 +128,7 @@ async def test_one_that_is_started_again_goes_where_nobody_holds_the_thread(tmp_
         first, second, third = (system.spawn(kind, dispatcher="process") for kind in (Busy, Hooked, Hooked))
         pids = [await ref.ask("pid") for ref in (first, second, third)]
         assert pids[2] == pids[0] != pids[1]
-        witness, begun = _witness(system)
+        witness, begun = witness_in(system)
         asked = asyncio.ensure_future(first.ask(("until", tmp_path / "go", witness)))
         await begun.wait()
         third.restart()
@@ -151,42 +141,15 @@ async def test_one_that_is_started_again_goes_where_nobody_holds_the_thread(tmp_
 # -- one bad item among what a worker says
 
 
-class Raises(logging.Handler):
-    """Raises on some records."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "bad" in record.getMessage():
-            raise ValueError("this handler is broken")
-
-
-def _refuse(record: logging.LogRecord) -> bool:
-    if "bad" in record.getMessage():
-        raise ValueError("this filter is broken")
-    return True
-
-
-@pytest.fixture(params=["handler", "filter"])
-def broken_log(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A logger of the program that raises on some records."""
-    logger = logging.getLogger("guest")
-    handler = Raises()
-    if request.param == "handler":
-        logger.addHandler(handler)
-    else:
-        logger.addFilter(_refuse)
-    yield
-    logger.removeHandler(handler)
-    logger.removeFilter(_refuse)
-
-
-@pytest.mark.usefixtures("broken_log")
+@pytest.mark.parametrize("by", ["handler", "filter"])
 async def test_a_log_that_raises_on_one_record_of_a_guest_costs_that_record_only(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    by: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with ActorSystem(config=ONE) as system:
         ref = system.spawn(Hooked, dispatcher="process")
         pid = await ref.ask("pid")
-        assert await ref.ask("log") == pid
+        with broken_logging("guest", by, "bad"):
+            assert await ref.ask("log") == pid
         assert await ref.ask("pid") == pid
     assert "good record" in caplog.text
     assert "is broken" in capfd.readouterr().err

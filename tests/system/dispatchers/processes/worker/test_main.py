@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from greenroom import ActorSystem, Process, Supervision, SystemConfig
-from tests.system.dispatchers.processes.test_lives import _witness
 from tests.system.dispatchers.processes.test_ways_to_run import run_program
 from tests.system.dispatchers.processes.unruly import Busy
+from tests.system.dispatchers.processes.watching import witness_in
 
 _SHOP = """
 from greenroom import Actor
@@ -103,7 +103,7 @@ async def test_a_handler_that_holds_its_worker_is_told_of_while_it_does_and_afte
         ref = system.spawn(Busy, dispatcher="process", name="busy")
         await ref.ask("pid")
         system.observers.add(watcher)
-        witness, begun = _witness(system)
+        witness, begun = witness_in(system)
         asked = asyncio.ensure_future(ref.ask(("until", tmp_path / "go", witness)))
         await begun.wait()
         await watcher.is_stuck.wait()
