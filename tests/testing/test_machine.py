@@ -20,7 +20,14 @@ from greenroom.testing.faults import Fault
 from greenroom.testing.machine import ActorMachine
 
 # Derandomized, for how far an example is shrunk depends on which one is found.
-QUICK = settings(derandomize=True, deadline=None, stateful_step_count=8, phases=[Phase.generate, Phase.shrink])
+# Of one bug only: a second one would be told in a group with the first.
+QUICK = settings(
+    derandomize=True,
+    deadline=None,
+    stateful_step_count=8,
+    phases=[Phase.generate, Phase.shrink],
+    report_multiple_bugs=False,
+)
 
 
 class Lock(Actor[Any, bool]):
@@ -53,7 +60,7 @@ class Leaky(Lock):
 
 
 class Client(Actor[str, None]):
-    """Asks for the lock if it has not done so already, and gives it back if it has it; or, `rashly`, if it has not."""
+    """Asks for the lock if it has not done so already, and gives it back if it has it; or, `rashly`, unasked."""
 
     def __init__(self, lock: ActorRef[Any, bool], held: list[str]) -> None:
         self.lock = lock
@@ -71,7 +78,7 @@ class Client(Actor[str, None]):
             self.asked = False
             self.held.remove(self.ctx.name)
             self.lock.tell(("release", self.ctx.self))
-        elif message == "rashly" and not has_it:
+        elif message == "rashly" and not self.asked:
             self.lock.tell(("release", self.ctx.self))
 
 
@@ -84,9 +91,9 @@ class Locking(ActorMachine):
         super().__init__()
         self.held: list[str] = []
         self.lock = self.system.spawn(self.kind, name="lock")
-        self.clients = [self.system.spawn(Client, self.lock, self.held, name=f"client-{n}") for n in range(3)]
+        self.clients = [self.system.spawn(Client, self.lock, self.held, name=f"client-{n}") for n in range(2)]
 
-    @rule(number=st.integers(0, 2), verb=st.sampled_from(["acquire", "release", "rashly"]))
+    @rule(number=st.integers(0, 1), verb=st.sampled_from(["acquire", "release", "rashly"]))
     def tell(self, number: int, verb: str) -> None:
         self.clients[number].tell(verb)
 
@@ -121,10 +128,10 @@ def test_a_protocol_that_holds_is_not_falsified() -> None:
 
 
 def test_a_bug_of_a_protocol_is_found_shrunk_and_shown() -> None:
-    error, said = falsified(LeakyLocking, max_examples=1000)
+    error, said = falsified(LeakyLocking, max_examples=1000, stateful_step_count=20)
     assert isinstance(error, AssertionError)
-    steps = [step for step in steps_in(said) if "deviate" not in step]
-    verbs = [step.partition("verb=")[2].strip("')") for step in steps[:-2]]
+    steps = steps_in(said)
+    verbs = [step.partition("verb=")[2].strip("')") for step in steps if "verb=" in step]
     assert sorted(verbs) == ["acquire", "acquire", "rashly"]
     assert steps[-2:] == ["state.look()", "state.teardown()"]
     assert "What happened" in said
