@@ -120,6 +120,7 @@ def test_timers_started_on_the_way_out_are_freed_too(play: Play, hook: str) -> N
 
         setattr(Late, hook, Late.start_some)
         ref = system.spawn(Late, [])
+        await target.started()  # on a thread of its own, it has a deadline for that
         await ref.started()
         ref.stop()
         await ref.terminated()
