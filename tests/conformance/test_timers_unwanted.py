@@ -81,6 +81,7 @@ def test_the_timers_of_an_actor_end_with_it(play: Play, end: str) -> None:  # J1
 
     async def program(system: ActorSystem) -> None:
         target = system.spawn(Listener, heard)
+        await target.started()  # on a thread of its own, it has a deadline for that
         owner = system.spawn(Timed, [])
         timers: list[Timer] = [
             await owner.ask(after(1.0, "own")),
