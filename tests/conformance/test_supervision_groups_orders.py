@@ -39,8 +39,8 @@ HELD = {
 }
 
 
-async def tell(system: ActorSystem, orders: list[Order], supervisions: Any, first: int, *, hold: str) -> None:
-    """Let two of three siblings have something in hand meanwhile, and the `first` be done with it first."""
+async def give_orders(system: ActorSystem, orders: list[Order], supervisions: Any, first: int, *, hold: str) -> None:
+    """Give orders to three siblings of whom two are busy; then the `first` of those is done, then the other."""
     clock = system.clock
     assert isinstance(clock, ManualClock)
     troupe = Troupe(system, AsyncPhoenix, *supervisions)
@@ -78,7 +78,7 @@ def test_an_order_to_leave_with_a_group_means_nothing_to_one_that_has_come_back_
 ) -> None:  # case 43's neighbour
     orders, supervisions = HELD[case]
     play(
-        lambda system: tell(system, orders, supervisions, first, hold="message"),
+        lambda system: give_orders(system, orders, supervisions, first, hold="message"),
         history=True,
         clock=ManualClock(),
         stop_timeout=1e6,
@@ -96,7 +96,7 @@ def test_whatever_siblings_are_told_in_whichever_order_nobody_is_stranded(
     orders: list[Order], supervisions: tuple[Supervision, ...], first: int, hold: str
 ) -> None:
     Play("asyncio")(
-        lambda system: tell(system, orders, supervisions, first, hold=hold),
+        lambda system: give_orders(system, orders, supervisions, first, hold=hold),
         history=True,
         clock=ManualClock(),
         stop_timeout=1e6,

@@ -136,9 +136,8 @@ class Group(Alarm):
     def rested(self, member: ActorRecord) -> None:
         """`member` has left, and waits."""
         self._absent.pop(member, None)
-        if (
-            member is self._starting
-        ):  # its start was broken off, because somebody wants it restarted: it is its turn still
+        if member is self._starting:
+            # Its start was broken off, because somebody wants it restarted: it is still its turn.
             member.cell.order(self._start)
         self._go_on()
 

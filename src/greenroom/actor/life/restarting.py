@@ -87,8 +87,8 @@ class RestartOrder:
             return None
         return begin(leave(cell.loop.host, cell, record, self), record)
 
-    def is_over(self, record: ActorRecord, restart_state: RestartState) -> bool:
-        """Whether a group has told it to leave that does not wait for it any more."""
+    def is_stale(self, record: ActorRecord, restart_state: RestartState) -> bool:
+        """Whether it comes from a group that no longer waits for this actor."""
         if self.group is None or self.failed:
             return False
         return restart_state.group is not self.group or self.group.has_up(record)
@@ -115,8 +115,8 @@ def leave(life: ActorHost, cell: Cell, record: ActorRecord, order: RestartOrder)
     """Steps 1 to 3, as far as they go without waiting for children."""
     extras = record.ensure_extras()
     restart_state = restart_state_of(record)
-    if order.is_over(record, restart_state):
-        return  # an order before this one has brought it to rest, and somebody has started it since
+    if order.is_stale(record, restart_state):
+        return  # it has left and come back since, or another group has taken it in
     if extras.phase != ending.NONE or record.state == STOPPING:
         restart_state.at_once = restart_state.at_once and order.at_once
         return  # it ends, or is being restarted already
