@@ -6,9 +6,11 @@ timer's tick, for one. Subclasses add what they need; replies to asks are receip
 
 from __future__ import annotations
 
+from typing import Any
+
 from greenroom._core.itemkinds import TOLD
 
-__all__ = ["NOTICE", "Receipt"]
+__all__ = ["NOTICE", "Piped", "Receipt", "Told", "is_from_itself"]
 
 
 class Receipt:
@@ -28,6 +30,13 @@ class Receipt:
         """How its message was sent: `TOLD`, `ASKED` or `TICKED`."""
         return TOLD
 
+    def brought(self) -> Any:
+        """The context variables that its message brings along, as in `propagation`; None if nobody has looked yet."""
+        return None
+
+    def bring(self, values: Any) -> None:
+        """Let its message bring them along, if it can."""
+
     def live(self) -> bool:
         """Whether the message is still wanted; asked when its turn has come."""
         return True
@@ -40,6 +49,53 @@ class Receipt:
 
     def discard(self, why: str) -> None:
         """The message was not handled: withdrawn, dropped, or a dead letter."""
+
+
+class Told(Receipt):
+    """Stands for the sender of a message that was told, with the context variables that it brings along."""
+
+    __slots__ = ("_sender", "_values")
+
+    def __init__(self, sender: object, values: Any) -> None:
+        self._sender = sender
+        self._values = values
+
+    def shown_sender(self) -> object:
+        """Who sent it."""
+        return self._sender
+
+    def brought(self) -> Any:
+        """The variables, and their values."""
+        return self._values
+
+
+class Piped(Receipt):
+    """Goes with what an actor has piped to itself: from itself, and yet the outcome of work it had begun."""
+
+    __slots__ = ("_ref", "_values")
+
+    def __init__(self, ref: object) -> None:
+        self._ref = ref
+        self._values: Any = None
+
+    def shown_sender(self) -> object:
+        """The actor's own ref."""
+        return self._ref
+
+    def brought(self) -> Any:
+        """The variables, and their values, when somebody has looked."""
+        return self._values
+
+    def bring(self, values: Any) -> None:
+        """Let its message bring them along."""
+        self._values = values
+
+
+def is_from_itself(sender: object, own: object) -> bool:
+    """Whether what stands in a sender's slot says that the actor with the ref `own` only talks to itself."""
+    if isinstance(sender, Receipt):
+        return type(sender) is not Piped and sender.shown_sender() is own
+    return sender is own
 
 
 class _Notice(Receipt):

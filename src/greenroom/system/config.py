@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
+from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +32,20 @@ from greenroom.policy.specs import Supervision
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["SystemConfig"]
+__all__ = ["OnExit", "SystemConfig"]
 
 _PREFIX = "GREENROOM_"
-_NOT_OURS = frozenset({"PURE", "REQUIRE_COMPILED", "EXPECT"})
-"""Variables with our prefix that are for building and testing the package."""
+_NOT_OURS = frozenset({"PURE", "REQUIRE_COMPILED", "EXPECT", "TRACEBACKS"})
+"""Variables with our prefix that are no settings of a system: for the package's build and tests, and for debugging."""
+
+
+class OnExit(Enum):
+    """What becomes of unfinished work when a system ends in the ordinary way: its block is left, say."""
+
+    DRAIN = "drain"
+    """The system works on until it is quiet, for at most `drain_timeout` seconds."""
+    DISCARD = "discard"
+    """What is queued goes where each actor's `drain` says: to the dead letters, by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -52,9 +63,16 @@ class SystemConfig(ByFields):
     max_tick_time: float = 0.002
     """Seconds after which the loop lets asyncio run, when the current message is done."""
     max_timers: int = 10_000_000
+    """Timers pending at once."""
     max_io_watches: int = 1024
+    """File descriptors watched at once."""
     stop_timeout: float = 5.0
     """Seconds that an actor and its children have to stop before they are forced."""
+    on_exit: OnExit = OnExit.DRAIN
+    """Whether the system finishes its work before it ends in the ordinary way: by the end of its block, by
+    `shutdown()`, `close()` or a first signal. An exception, `stop()` and a second signal do not wait for it."""
+    drain_timeout: float = 5.0
+    """Seconds that it has for that; then the rest is discarded, with a warning that says what and whose."""
     start_timeout: float | None = 600.0
     """Seconds that an actor has to start, if it waits for something; then its start is cancelled, and it fails with
     `StartTimeout`. None for as long as it likes."""
@@ -80,11 +98,17 @@ class SystemConfig(ByFields):
     """The dispatchers of actors that are spawned without one, by patterns of their paths; the first match counts:
     `{"/ingest/*": "io"}`. The path of a nameless actor ends with its class and a `$`."""
 
+    propagate: Sequence[ContextVar[Any]] = ()
+    """Context variables whose values travel with messages: what is set at the sender is set in the handler."""
+
     def __post_init__(self) -> None:
         self.limits()
         if not isinstance(self.mailbox, MailboxConfig):
             raise ConfigError("mailbox", self.mailbox, "must be a MailboxConfig")
         _require_seconds("stop_timeout", self.stop_timeout)
+        if not isinstance(self.on_exit, OnExit):
+            object.__setattr__(self, "on_exit", _on_exit_of(self.on_exit))
+        _require_seconds("drain_timeout", self.drain_timeout)
         if self.start_timeout is not None and self.start_timeout != math.inf:
             _require_seconds("start_timeout", self.start_timeout, "must be a number of seconds, zero or more, or None")
         _require_seconds("slow_after", self.slow_after)
@@ -102,6 +126,7 @@ class SystemConfig(ByFields):
             raise ConfigError("env", self.env, "must be a mapping")
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
         _require_dispatchers(self)
+        object.__setattr__(self, "propagate", _variables(self.propagate))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Mapping proxies cannot be pickled; their contents can.
@@ -195,6 +220,18 @@ def _require_count(name: str, value: object) -> None:
         raise ConfigError(name, value, "must be a whole number, zero or more")
 
 
+def _variables(given: object) -> tuple[ContextVar[Any], ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigError("propagate", given, "must be a sequence of context variables")
+    variables = tuple(given)
+    for one in variables:
+        if not isinstance(one, ContextVar):
+            raise ConfigError("propagate", one, "must have only variables made by contextvars.ContextVar")
+        if variables.count(one) > 1:
+            raise ConfigError("propagate", one, "must have each variable once")
+    return variables
+
+
 def _require_dispatchers(config: SystemConfig) -> None:
     for name in ("dispatchers", "placement"):
         given = getattr(config, name)
@@ -226,6 +263,13 @@ def _mailbox_of(values: Mapping[str, Any], base: MailboxConfig | None = None) ->
     return MailboxConfig(**given) if base is None else replace(base, **given)
 
 
+def _on_exit_of(given: object) -> OnExit:
+    try:
+        return OnExit(given.lower() if isinstance(given, str) else given)
+    except ValueError:
+        raise ConfigError("on_exit", given, "must be OnExit.DRAIN or OnExit.DISCARD") from None
+
+
 def _lane_of(name: object) -> Lane:
     try:
         return Lane[str(name).upper()]
@@ -235,9 +279,11 @@ def _lane_of(name: object) -> Lane:
         ) from None
 
 
-def _parse(variable: str, setting: str, text: str) -> bool | int | float | None:
-    if setting in ("clock", "dispatchers", "env", "mailbox", "placement", "supervision"):
+def _parse(variable: str, setting: str, text: str) -> bool | int | float | str | None:
+    if setting in ("clock", "dispatchers", "env", "mailbox", "placement", "propagate", "supervision"):
         raise ConfigError(variable, text, "cannot be given as a variable")
+    if setting == "on_exit":
+        return text
     if setting == "history":
         if text.lower() not in ("1", "0", "true", "false", "yes", "no"):
             raise ConfigError(variable, text, "must be true or false")

@@ -4,13 +4,13 @@ from greenroom._core.mailbox.mailbox cimport Mailbox
 from greenroom._core.mailbox.ring cimport put_slot
 from greenroom._core.runqueue cimport RunQueue
 
-cdef int OFFLOADED, INTERCEPTED, HELD, ORDERS, RESUME
+cdef int OFFLOADED, INTERCEPTED, HELD, ORDERS, PROPAGATES, RESUME
 cdef frozenset ATOMS
 cdef bint COMPILED
 cdef object _DATA, deque, get_ident
 
 cdef class Tally:
-    cdef public unsigned long long failed, unhandled, dead_lettered, dropped, redirected, lost, rejected, late_replies
+    cdef public unsigned long long failed, unhandled, dead_lettered, dropped, redirected, lost, rejected, refused, late_replies
     cdef public long long sent_aside, stashed
 
 @cython.final

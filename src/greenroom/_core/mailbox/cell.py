@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
-from greenroom._core.flags import HELD, INTERCEPTED, OFFLOADED, ORDERS, RESUME
+from greenroom._core.flags import HELD, INTERCEPTED, OFFLOADED, ORDERS, PROPAGATES, RESUME
 from greenroom._core.itemkinds import ATOMS
 from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.runqueue import RunQueue
@@ -44,6 +44,7 @@ class Tally:
         "late_replies",
         "lost",
         "redirected",
+        "refused",
         "rejected",
         "sent_aside",
         "stashed",
@@ -60,6 +61,8 @@ class Tally:
         self.redirected = 0
         self.lost = 0
         self.rejected = 0
+        # Of the handled ones, those that it refused with an exception it declares as an answer.
+        self.refused = 0
         # Its replies for which nobody waited any more; they are no messages of the ledger.
         self.late_replies = 0
         # Messages that are put aside at present; they count as queued.
@@ -170,6 +173,8 @@ class Cell(Mailbox):
     def _may_walk_in(self, message: object) -> bool:
         """Whether the quick way is shut only because each message is looked at first, and this one need not be."""
         if not self.flags & INTERCEPTED or not self.flags & OFFLOADED or self.closed or self.priority is not None:
+            return False
+        if self.flags & PROPAGATES:
             return False
         return type(message) in ATOMS and self.count - self.notices + self.reserved < self.capacity
 

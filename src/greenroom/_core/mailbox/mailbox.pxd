@@ -1,7 +1,7 @@
 import cython
 from greenroom._core.mailbox.ring cimport Ring
 from greenroom._core.mailbox.sidelanes cimport SideLanes
-from greenroom._core.receipt cimport Receipt
+from greenroom._core.receipt cimport Receipt, is_from_itself
 
 cdef int LANES, PRIORITY, RECEIPTS
 cdef int EMPTY, LOG, DATA, MANAGEMENT, CONTROL, PATIENCE
@@ -20,6 +20,8 @@ cdef class Mailbox(Ring):
     cpdef set_up_mailbox(self, object config)
     cpdef int depth(self, int lane)
     cpdef int queued(self)
+    @cython.locals(position=int, found=int)
+    cpdef int from_others(self, object own, int most)
     cpdef bint waiting(self)
     cdef bint _data_waits(self)
     cpdef enqueue(self, int lane, object message, object sender)

@@ -19,7 +19,7 @@ from greenroom._core.flags import LANES, PRIORITY, RECEIPTS
 from greenroom._core.mailbox.prioritylane import PriorityLane
 from greenroom._core.mailbox.ring import Ring
 from greenroom._core.mailbox.sidelanes import SideLanes, data_place
-from greenroom._core.receipt import NOTICE, Receipt
+from greenroom._core.receipt import NOTICE, Receipt, is_from_itself
 from greenroom.lanes import MailboxConfig
 
 __all__ = ["Mailbox"]
@@ -59,7 +59,8 @@ class Mailbox(Ring):
         self.set_up_ring()
         self.config = config
         self.capacity: int = config.capacity
-        # Invariant: limit == 0 if closed, priority is not None or the loop is directed, else capacity + notices
+        # Invariant: limit == 0 if closed, priority is not None or each message is looked at first (INTERCEPTED,
+        # PROPAGATES, a director), else capacity + notices
         self.limit = self.capacity
         # Invariant: written under the inbound lock only; messages to the data lane that stand in the inbound
         self.reserved = 0
@@ -88,6 +89,23 @@ class Mailbox(Ring):
     def queued(self) -> int:
         """How many messages wait in all lanes; notices are none."""
         return self.depth(DATA) + (0 if self.side is None else self.side.total())
+
+    def from_others(self, own: object, most: int) -> int:
+        """How many messages wait that the actor with the ref `own` did not tell itself; `most` are counted."""
+        found = 0
+        for position in range(self.count):
+            if found == most:
+                return found
+            sender = self.sender_at(position)
+            if sender is not NOTICE and not is_from_itself(sender, own):
+                found += 1
+        elsewhere = [] if self.priority is None else self.priority.senders()
+        if self.side is not None:
+            elsewhere += self.side.senders()
+        for sender in elsewhere:
+            if found < most and not is_from_itself(sender, own):
+                found += 1
+        return found
 
     def waiting(self) -> bool:
         """Whether a message or a notice waits in any lane."""

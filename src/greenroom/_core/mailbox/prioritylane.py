@@ -47,6 +47,10 @@ class PriorityLane:
     def __len__(self) -> int:
         return len(self._heap)
 
+    def senders(self) -> list[object]:
+        """The senders of all messages here, in no certain order."""
+        return [sender for _, _, _, sender in self._heap]
+
     @property
     def waiting(self) -> bool:
         """Whether a message or a notice waits."""

@@ -17,6 +17,8 @@ cdef class SideLanes:
     cpdef int depth(self, int code)
     cpdef int total(self)
     @cython.locals(lane=SideLane)
+    cpdef list senders(self)
+    @cython.locals(lane=SideLane)
     cpdef int slots(self, int code)
     @cython.locals(lane=SideLane)
     cpdef push(self, int code, object message, object sender, object data_before)

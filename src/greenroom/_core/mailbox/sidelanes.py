@@ -64,6 +64,14 @@ class SideLanes:
         """How many messages stand in all side lanes."""
         return self.depth(CONTROL) + self.depth(MANAGEMENT) + self.depth(LOG)
 
+    def senders(self) -> list[object]:
+        """The senders of all messages here, lane by lane."""
+        found: list[object] = []
+        for lane in (self.control, self.management, self.log):
+            if lane is not None:
+                found += lane.messages.peek(0, lane.messages.count)[1]
+        return found
+
     def slots(self, code: int) -> int:
         """How many slots a lane holds ready, for messages and their senders."""
         lane = self.lane(code)

@@ -200,24 +200,30 @@ class Poller:
         """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""
         await self.idle()
         while self.loop.visits.suspended > 0 or self._is_owed_time():
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._idle.append(waiter)
-            await self._told(waiter)
+            await self._told(self.next_sleep())
             await self.idle()
 
     async def handed_back(self) -> None:
         """Return when nothing is done for the loop on other threads or in worker processes."""
         while self.loop.handoffs:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._idle.append(waiter)
-            await self._told(waiter)
+            await self._told(self.next_sleep())
+
+    def next_sleep(self) -> asyncio.Future[None]:
+        """A future that ends when the loop next falls asleep; `forget` it if it is not waited for any more."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(waiter)
+        return waiter
+
+    def forget(self, waiter: asyncio.Future[None]) -> None:
+        """Nobody waits for this future of `next_sleep`."""
+        if waiter in self._idle:
+            self._idle.remove(waiter)
 
     async def _told(self, waiter: asyncio.Future[None]) -> None:
         try:
             await waiter
         finally:
-            if waiter in self._idle:  # it was given up
-                self._idle.remove(waiter)
+            self.forget(waiter)
 
     def _is_owed_time(self) -> bool:
         """Whether messages are queued, or on their way, that are handled only when some time has passed."""

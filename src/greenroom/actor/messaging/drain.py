@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from greenroom._core.flags import ROOM
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.receipt import NOTICE, Receipt
+from greenroom._core.receipt import NOTICE, Receipt, is_from_itself
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import BadArgument
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.records.record import Extras
 
-__all__ = ["Drain", "clear", "drain", "drain_all"]
+__all__ = ["Discards", "Drain", "clear", "drain", "drain_all"]
 
 _EMPTY = -1
+_MOST_NAMED = 1000
+_ALL = 2**31 - 1
 
 
 class Drain:
@@ -51,9 +53,34 @@ Drain.DROP = Drain("DROP")
 Drain.DEAD_LETTER = Drain("DEAD_LETTER")
 
 
+class Discards:
+    """What a system that ends has discarded, by actor. What an actor had told itself is not worth a word."""
+
+    __slots__ = ("by_actor", "count")
+
+    def __init__(self) -> None:
+        # Invariant: at most `_MOST_NAMED` paths; `count` has the messages of all others too
+        self.by_actor: dict[str, int] = {}
+        self.count = 0
+
+    def note(self, cell: Cell, extras: Extras | None) -> None:
+        """The queued and stashed messages of `cell` are about to go."""
+        number = cell.from_others(cell.ref, _ALL)
+        if extras is not None and extras.stash is not None:
+            number += sum(1 for sender in extras.stash.senders() if not is_from_itself(sender, cell.ref))
+        if number:
+            self.count += number
+            if len(self.by_actor) < _MOST_NAMED:
+                path = cell.name()
+                self.by_actor[path] = self.by_actor.get(path, 0) + number
+
+
 def drain(cell: Cell, extras: Extras | None, why: str, *, keeps_notices: bool = False) -> None:
     """Empty the stash and then the mailbox of `cell`, as its strategy says; notices go too, unless they are kept."""
     strategy = Drain.DEAD_LETTER if extras is None or extras.drain is None else extras.drain
+    discards: Discards | None = cell.loop.host.discards
+    if discards is not None and strategy.target is None:
+        discards.note(cell, extras)
     if extras is not None and extras.stash is not None:
         drain_all(cell, strategy, extras.stash.give_up(), why)
     if keeps_notices:

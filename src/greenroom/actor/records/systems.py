@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -19,8 +20,16 @@ _elsewhere: list[Callable[[str, int, str], Any]] = []
 
 
 def enrol(system: SystemPort) -> None:
-    """Let refs of `system` be unpickled in this process."""
+    """Let refs of `system` be unpickled in this process, and let it have a last word when the program ends."""
+    if not _systems:
+        atexit.unregister(_tell_of_exit)
+        atexit.register(_tell_of_exit)
     _systems[system.token] = system
+
+
+def _tell_of_exit() -> None:
+    for system in systems():
+        system._program_ends()
 
 
 def systems() -> list[Any]:
@@ -37,7 +46,7 @@ def resolve(token: str, cell_id: int, path: str) -> Any:
     """The ref that was pickled."""
     system = _systems.get(token)
     if system is not None:
-        ref = system.ref_of_id(cell_id, path)
+        ref = system._ref_of_id(cell_id, path)
     else:
         ref = next((found for finder in _elsewhere if (found := finder(token, cell_id, path)) is not None), None)
     if ref is None:

@@ -25,10 +25,10 @@ from contextlib import ExitStack, suppress
 from time import monotonic
 
 from greenroom.errors import WorkerLost, in_words
-from greenroom.system.closer import Closer
 from greenroom.system.dispatchers.processes.pool.orphanreaper import OrphanReaper
 from greenroom.system.dispatchers.processes.protocol import WorkerConfig, WorkerSettings
 from greenroom.system.dispatchers.processes.sharedpage import SharedPage
+from greenroom.system.ending.closer import Closer
 from greenroom.wire.forks import close_in_child, keep_from_forks, no_forks
 
 __all__ = ["WorkerProcess"]
@@ -118,8 +118,8 @@ class WorkerProcess:
 
     def _run(self) -> None:
         """Start the process, and wait for its end. Runs on `thread`: to the kernel, that is the parent."""
-        # The process inherits this mask until it ignores the signal: only the main process handles Ctrl-C.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # The process inherits this mask until it ignores the signals: only the main process handles them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             process = self._start()
             if process is not None:

@@ -24,9 +24,10 @@ from greenroom._core.scheduler.poller import Poller
 from greenroom.actor.records.systems import find_elsewhere
 from greenroom.system import watchdog
 from greenroom.system.dispatchers.processes.sharedpage import SharedPage
+from greenroom.system.dispatchers.processes.variables import ValuePacker, WorkerPropagation
 from greenroom.system.dispatchers.processes.worker.channel import MainChannel
 from greenroom.system.dispatchers.processes.worker.host import WorkerHost
-from greenroom.system.system import loop_factory
+from greenroom.system.running import loop_factory
 from greenroom.wire.codec import registered_names
 from greenroom.wire.forks import keep_from_forks
 
@@ -38,13 +39,33 @@ __all__ = ["main"]
 _PARENT_CHECK = 1.0
 """Seconds between two checks of this process's parent."""
 _PR_SET_PDEATHSIG = 1
+_TERMINATE = frozenset({signal.SIGTERM})
 _ADVICE = "the other actors there wait for it. Give its dispatcher more workers, or let it await what it waits for"
+
+
+def _leave_signals_to_main_process() -> None:
+    """Ctrl-C, and a SIGTERM to all processes of a service, are for the main process: it may need us to end its work."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Not ignored: programs that an actor starts would inherit that, and could not be terminated. A child that it forks
+    # can be, too; one that comes while it is forked waits until the child has the usual handler.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATE),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATE),
+        after_in_child=_be_terminable,
+    )
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *_TERMINATE})  # blocked until now
+
+
+def _be_terminable() -> None:
+    if threading.current_thread() is threading.main_thread():  # else nobody can: only the main thread sets handlers
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATE)
 
 
 def main(config: WorkerConfig) -> None:
     """Host actors until the main process is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked until we could ignore it
+    _leave_signals_to_main_process()
     # Not the usual exit, which waits for threads that a handler may have left running.
     try:
         lifeline = Lifeline(config["lifeline"])
@@ -63,9 +84,12 @@ async def _serve(config: WorkerConfig) -> None:
     host.is_manual = config["manual"]
     hooks = ObserverHooks(config["slow_after"])
     hooks.stuck_handler = host.stuck
-    loop = Loop(host=host, hooks=hooks)
+    propagation = WorkerPropagation(config["propagate"]) if config["propagate"] else None
+    loop = Loop(host=host, hooks=hooks, propagation=propagation)
     poller = Poller(loop)
     channel = MainChannel(loop, asyncio.get_running_loop(), config["limit"])
+    if propagation is not None:
+        channel.packer = ValuePacker(propagation, config["limit"])
     page = SharedPage(config["page"])
     page.close_fd()
     host.serve(loop, channel, page.words)

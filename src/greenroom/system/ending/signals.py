@@ -1,0 +1,233 @@
+"""SIGINT and SIGTERM, while a system runs: the first ends it gracefully, the second by force.
+
+A signal's handler is called on the main thread between two steps of whatever runs there. So it does nothing itself, but
+has the asyncio loop call back. If that does not come about, because a handler holds the thread, the next signal raises
+`KeyboardInterrupt` there, as Ctrl-C does in any program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+from greenroom.runtimelog import RuntimeLog
+from greenroom.system.ending.wakeup import Wakeup
+from greenroom.wire.forks import keep_from_forks
+
+__all__ = ["BodyInterruption", "Interrupted", "SignalHandling"]
+
+_log = RuntimeLog()
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SOON = 0.005
+"""Seconds after which the main thread is signalled once more: it was in a call of ours, or has not noticed."""
+_LATEST = 0.25
+"""The longest time until it is signalled again; it grows up to that."""
+_HELD_UP = 0.5
+"""Seconds after which a loop that has not heard of the first signal counts as held up."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ends the body of a `with` block, which takes this in."""
+
+
+class SignalHandling:
+    """Handles the signals of one system, from `install` to `restore`, while its loop runs on the main thread."""
+
+    __slots__ = (
+        "__weakref__",
+        "_again",
+        "_aio",
+        "_before",
+        "_first",
+        "_first_at",
+        "_heard",
+        "_name",
+        "_note",
+        "_wakeup",
+        "count",
+    )
+
+    is_elsewhere = False
+    """Whether the loop runs on another thread."""
+
+    def __init__(
+        self, name: str, first: Callable[[], object], again: Callable[[], object], note: Callable[[int], object]
+    ) -> None:
+        self._name = name
+        # Called for the first signal, and for each of those that follow.
+        self._first = first
+        self._again = again
+        # Told of the first signal, before anything else.
+        self._note = note
+        self._aio: asyncio.AbstractEventLoop | None = None
+        self._wakeup: Wakeup | None = None
+        self._before: dict[signal.Signals, Any] = {}
+        self.count = 0
+        # When the first one came, and whether the loop has heard of it.
+        self._first_at = 0.0
+        self._heard = False
+
+    def install(self, aio: asyncio.AbstractEventLoop | None, *, always: bool) -> None:
+        """Begin to handle signals; unless `always`, only those for which the program has no handler of its own.
+
+        On another thread than the main one this has no effect, nor if the system has ended.
+        """
+        if threading.current_thread() is not threading.main_thread() or aio is None:
+            return
+        self._aio = aio
+        for one in _SIGNALS:
+            current = signal.getsignal(one)
+            if always or current in (signal.SIG_DFL, signal.default_int_handler):
+                self._before[one] = signal.signal(one, self._handle)
+        if self._before:
+            self._wakeup = Wakeup(aio, self._came, is_elsewhere=self.is_elsewhere)
+            self._wakeup.open()
+            keep_from_forks(self)
+
+    def restore(self) -> None:
+        """Handle signals no more: whoever did before does again. Has an effect on the main thread only."""
+        if self._before and threading.current_thread() is threading.main_thread():
+            self._reinstate()
+            if self._wakeup is not None:
+                self._wakeup.close()
+
+    def after_fork(self) -> None:
+        """A forked child is not the system's: its signals are its own."""
+        self._reinstate()
+        if self._wakeup is not None:
+            self._wakeup.after_fork()
+
+    def _reinstate(self) -> None:
+        for one, before in self._before.items():
+            if self._is_mine(one):  # else the program has set another since
+                signal.signal(one, signal.SIG_DFL if before is None else before)
+        self._before.clear()
+
+    def raise_if_forced(self, received: int | None) -> None:
+        """If more than one has come, end the program, with the exit code that shells give one ended by a signal."""
+        if received is not None and self.forced:
+            raise SystemExit(128 + received)
+
+    @property
+    def forced(self) -> bool:
+        """Whether more than one has come."""
+        return self.count > 1
+
+    def _is_mine(self, number: int) -> bool:
+        return signal.getsignal(number) == self._handle
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        if self.count == 1:
+            self._receive(number)
+            self._call(self._begin, number)
+        elif self._is_held_up():
+            raise KeyboardInterrupt
+        else:
+            self._call(self._hurry)
+
+    def _came(self, numbers: bytes) -> None:
+        """Signals have come; called on the loop. The main thread is awake now, and has called `_handle`, or will."""
+
+    def _receive(self, number: int) -> None:
+        self._note(number)
+        self._first_at = time.monotonic()
+
+    def _is_held_up(self) -> bool:
+        """Whether the loop should have heard of the first signal by now."""
+        now = time.monotonic()
+        if self._heard or now - self._first_at <= _HELD_UP:
+            return False
+        self._first_at = now  # what follows from this takes its time, too
+        return True
+
+    def _call(self, fn: Callable[..., object], *args: object) -> None:
+        with suppress(RuntimeError):  # it is closed: the system has ended
+            self._aio.call_soon_threadsafe(fn, *args)  # type: ignore[union-attr]
+
+    def _begin(self, number: int) -> None:
+        self._heard = True
+        name = signal.Signals(number).name
+        _log.info("%s: %s: it ends when its work is done; a second signal ends it at once", self._name, name)
+        self._first()
+
+    def _hurry(self) -> None:
+        _log.warning("%s: signalled again: it ends at once", self._name)
+        self._again()
+
+
+class BodyInterruption(SignalHandling):
+    """Handles signals for a `with` block, whose body is on the main thread, and whose loop is on another one.
+
+    The handler breaks the body off by itself, so that a loop that is held up does not matter. The loop counts, because
+    it hears of each signal; and signals the main thread again if that has not noticed, or was in a call of ours.
+    """
+
+    __slots__ = ("_is_in_body", "_is_received", "_is_sent", "_raised")
+
+    is_elsewhere = True
+
+    def __init__(self, name: str, again: Callable[[], object], note: Callable[[int], object]) -> None:
+        super().__init__(name, lambda: None, again, note)
+        self._is_in_body = True
+        self._is_received = False
+        # How often the body was broken off, which is once for each signal; whether one of our own is under way.
+        self._raised = 0
+        self._is_sent = False
+
+    def leave(self, exc: BaseException | None) -> bool:
+        """The body has ended, perhaps with `exc`. Whether a signal has broken it off."""
+        self._is_in_body = False
+        return isinstance(exc, Interrupted) and self._is_received
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self._is_received:
+            self._is_received = True
+            self._receive(number)
+        elif self._is_held_up():
+            raise KeyboardInterrupt from None
+        if self._wakeup is None or not self._wakeup.hears():
+            if self._is_sent:
+                self._is_sent = False
+            else:
+                self._call(self._came, bytes([number]))
+        # Nothing of ours is to be broken off halfway, with a lock in hand.
+        if self._is_in_body and self._raised < max(self.count, 1) and not _is_ours(frame):
+            self._raised += 1
+            raise Interrupted
+
+    def _came(self, numbers: bytes) -> None:
+        for number in numbers:
+            if self._is_sent:
+                self._is_sent = False
+                continue
+            if number not in self._before or not self._is_mine(number):
+                continue
+            self.count += 1
+            if self.count == 1:
+                self._begin(number)
+                asyncio.get_running_loop().call_later(_SOON, self._send, number, self.count)
+            else:
+                self._send(number, self.count)  # first: the loop may end with what follows
+                self._hurry()
+
+    def _send(self, number: int, count: int, again_in: float = _SOON) -> None:
+        """Signal the main thread once more, until the body has been broken off."""
+        if self._is_in_body and self._raised < self.count == count and self._is_mine(number):
+            if not self._is_sent:  # two that are not delivered yet would become one
+                self._is_sent = True
+                signal.pthread_kill(threading.main_thread().ident or 0, number)
+            later = min(2 * again_in, _LATEST)
+            asyncio.get_running_loop().call_later(again_in, self._send, number, count, later)
+
+
+def _is_ours(frame: FrameType | None) -> bool:
+    """Whether the main thread is in code of the runtime. Compiled, that is not broken off, and has no frames."""
+    return frame is not None and str(frame.f_globals.get("__name__")).startswith("greenroom.")
