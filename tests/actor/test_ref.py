@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 CONTRACT = [
     *("tell", "__lshift__", "send", "ask", "ask_sync", "stop", "kill", "fail", "started", "terminated", "inspect"),
+    *("send_sync", "started_sync", "terminated_sync", "inspect_sync"),
     *("state", "id", "name", "path", "is_alive", "__hash__", "__eq__", "__reduce__"),
 ]
 

@@ -186,12 +186,13 @@ def test_a_fail_needs_an_exception(play: Play, cause: Any) -> None:  # J9
 @pytest.mark.parametrize("cause", [KeyboardInterrupt(), SystemExit(3)])
 def test_a_fail_with_what_ends_a_program_ends_the_system(play: Play, cause: BaseException) -> None:
     async def main() -> None:
-        system = await ActorSystem("test").__aenter__()
-        system.spawn(Diary, []).fail(cause)
-        async with asyncio.timeout(DEADLINE):
-            await system.stopped()
+        async def block() -> None:
+            async with asyncio.timeout(DEADLINE), ActorSystem("test") as system:
+                system.spawn(Diary, []).fail(cause)
+                await system.stopped()
+
         with pytest.raises(SystemFailed) as caught:
-            await system.__aexit__(None, None, None)
+            await block()
         assert caught.value.__cause__ is cause
 
     play.bare(main)

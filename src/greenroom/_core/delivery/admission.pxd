@@ -4,24 +4,27 @@ from greenroom._core.mailbox.cell cimport Cell, Tally
 from greenroom._core.simulation.director cimport Director
 from greenroom._core.runqueue cimport AdmissionBase
 from greenroom._core.observerhooks cimport ObserverHooks
-from greenroom._core.receipt cimport Receipt
+from greenroom._core.receipt cimport Receipt, Told
 
-cdef int OFFLOADED, EMPTY, DATA, INTERCEPTED, ROOM
+cdef int OFFLOADED, EMPTY, DATA, INTERCEPTED, LOOKED_AT, PROPAGATES, ROOM
 cdef object Lane, NOTICE, deque, _DATA, _REJECT, _DROP_OLD
 cdef frozenset ATOMS
 cdef tuple _LANES
 
 @cython.final
 cdef class Waiter:
-    cdef readonly object message, sender, lane, finish
+    cdef readonly object message, sender, lane, finish, claim
 
 @cython.final
 cdef class Admission(AdmissionBase):
     cdef public object host, inbound
+    cdef readonly object propagation
     cdef readonly Director director
     cdef readonly ObserverHooks hooks
     cdef readonly Tally totals
     cdef dict _line
+    cdef bint _is_looked_at(self, Cell cell) except? True
+    cpdef object take_along(self, Cell cell, object sender)
     @cython.locals(intercepted=bint)
     cdef bint _is_intercepted(self, Cell cell, object message, object sender, object lane) except? True
     cpdef decide(self, Cell cell, object message, object sender, object lane)
@@ -66,6 +69,8 @@ cdef class Admission(AdmissionBase):
     cdef _dismiss(self, Cell cell, object why)
     @cython.locals(tally=Tally)
     cpdef count_failed(self, Cell cell)
+    @cython.locals(tally=Tally)
+    cpdef count_refusal(self, Cell cell)
     @cython.locals(tally=Tally)
     cpdef count_lost(self, Cell cell, unsigned long long messages)
     @cython.locals(tally=Tally)

@@ -14,10 +14,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from greenroom._core.flags import INTERCEPTED, OFFLOADED, ROOM
+from greenroom._core.delivery.propagation import Propagation
+from greenroom._core.flags import INTERCEPTED, OFFLOADED, PROPAGATES, ROOM
 from greenroom._core.itemkinds import ATOMS
 from greenroom._core.mailbox.cell import Cell, Tally
-from greenroom._core.receipt import NOTICE, Receipt
+from greenroom._core.receipt import NOTICE, Receipt, Told
 from greenroom._core.runqueue import AdmissionBase
 from greenroom._core.simulation.director import Director
 from greenroom.errors import MailboxFull, in_words
@@ -32,6 +33,8 @@ __all__ = ["Admission", "Waiter"]
 EMPTY = -1
 DATA = 1
 
+LOOKED_AT = INTERCEPTED | PROPAGATES
+
 _DATA = Lane.DATA
 _REJECT = Overflow.REJECT
 _DROP_OLD = Overflow.DROP_OLD
@@ -39,28 +42,45 @@ _LANES = tuple(Lane)
 
 
 class Waiter:
-    """A message that waits for room. `finish` is called once: with None when it is in, or with what prevents it."""
+    """A message that waits for room. `finish` is called once: with None when it is in, or with what prevents it.
 
-    __slots__ = ("finish", "lane", "message", "sender")
+    `claim` is asked before it is let in, if whoever waits may give up at any moment: False when that has happened.
+    """
+
+    __slots__ = ("claim", "finish", "lane", "message", "sender")
 
     def __init__(
-        self, message: object, sender: object, lane: Lane, finish: Callable[[BaseException | None], object]
+        self,
+        message: object,
+        sender: object,
+        lane: Lane,
+        finish: Callable[[BaseException | None], object],
+        claim: Callable[[], bool] | None = None,
     ) -> None:
         self.message = message
         self.sender = sender
         self.lane = lane
         self.finish = finish
+        self.claim = claim
 
 
 class Admission(AdmissionBase):
     """Admission to the mailboxes of one loop, and the account of those who were not let in."""
 
-    __slots__ = ("_line", "director", "hooks", "host", "inbound", "totals")
+    __slots__ = ("_line", "director", "hooks", "host", "inbound", "propagation", "totals")
 
-    def __init__(self, host: LoopHost, hooks: ObserverHooks, director: Director | None = None) -> None:
+    def __init__(
+        self,
+        host: LoopHost,
+        hooks: ObserverHooks,
+        director: Director | None = None,
+        propagation: Propagation | None = None,
+    ) -> None:
         self.host = host
         self.hooks = hooks
         self.director = director
+        # Invariant: not None iff the loop's cells have PROPAGATES in their flags
+        self.propagation = propagation
         self.inbound: RoomReservations = None  # type: ignore[assignment]
         # The columns of all cells, living and ended.
         self.totals = Tally()
@@ -71,10 +91,22 @@ class Admission(AdmissionBase):
         """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
         if type(lane) is not Lane:
             lane = as_lane(lane)
-        if self._is_intercepted(cell, message, sender, lane):
-            return
+        if self._is_looked_at(cell):
+            sender = self.take_along(cell, sender)
+            if self._is_intercepted(cell, message, sender, lane):
+                return
         if self.director is None or not self.director.sends(cell, message, sender, lane):
             self.decide(cell, message, sender, lane)
+
+    # By the .pxd, `cell` is known to be one only here: `admit` is declared where there are no cells yet.
+    def _is_looked_at(self, cell: Cell) -> bool:
+        return bool(cell.flags & LOOKED_AT)
+
+    def take_along(self, cell: Cell, sender: object) -> object:
+        """What stands in the sender's place, with the context variables that travel. On the sender's thread."""
+        if cell.flags & PROPAGATES and self.propagation is not None:
+            return self.propagation.take_along(sender)
+        return sender
 
     def _is_intercepted(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         """Whether the floor above has dealt with a message; what it raises, the sender hears."""
@@ -257,6 +289,8 @@ class Admission(AdmissionBase):
         tally = cell.count_aside()
         tally.redirected += 1
         self.totals.redirected += 1
+        if target.flags & PROPAGATES and not isinstance(sender, Receipt):
+            sender = Told(sender, ())  # it has brought nothing, wherever we are now
         if target.runq is cell.runq:
             self.deliver(target, message, sender, _DATA)
             return
@@ -324,6 +358,8 @@ class Admission(AdmissionBase):
             self._close_line(cell, lane, line)
 
     def _let_waiter_in(self, cell: Cell, waiter: Waiter) -> None:
+        if waiter.claim is not None and not waiter.claim():
+            return
         try:
             self.admit(cell, waiter.message, waiter.sender, waiter.lane)
         except BaseException as exc:  # its priority cannot be told: that is the sender's to hear
@@ -342,6 +378,8 @@ class Admission(AdmissionBase):
         cell.flags &= ~ROOM
         for lane in _LANES:
             for waiter in self._line.pop((cell, lane), ()):
+                if waiter.claim is not None and not waiter.claim():
+                    continue
                 self._turn_away(cell, waiter.message, waiter.sender, why)
                 waiter.finish(None)
 
@@ -350,6 +388,12 @@ class Admission(AdmissionBase):
         tally = cell.count_aside()
         tally.failed += 1
         self.totals.failed += 1
+
+    def count_refusal(self, cell: Cell) -> None:
+        """A handler refused a message, with an exception that its actor declares as an answer."""
+        tally = cell.count_aside()
+        tally.refused += 1
+        self.totals.refused += 1
 
     def count_lost(self, cell: Cell, messages: int) -> None:
         """Messages were carried elsewhere, and what became of them there nobody will know."""

@@ -4,9 +4,9 @@ from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.fastrlock cimport FastRLock
 
 cdef bint COMPILED
-cdef int OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD
+cdef int ELSEWHERE, OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD
 cdef dict directing, current_handoffs
-cdef object director_here, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
+cdef object director_here, partial, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
 
 @cython.final
 cdef class Parked:
@@ -20,7 +20,7 @@ cdef class Inbound:
     cdef Admission _admission
     cdef FastRLock _lock
     cdef list _brought
-    cdef dict _reserved, _parked, _refused
+    cdef dict _reserved, _parked, _refused, _lines
     cdef readonly bint closed, sleeping
     cdef public object rouse
     cpdef bint waiting(self)
@@ -29,6 +29,9 @@ cdef class Inbound:
     cpdef offer(self, Cell cell, object message, object sender, object lane)
     @cython.locals(cell=Cell)
     cdef object _place(self, tuple entry)
+    cpdef bint offer_if_room(self, Cell cell, object message, object sender, object lane) except? True
+    cpdef bint call_to_line(self, Cell cell, object action) except? True
+    cpdef _arrive(self, Cell cell, object action)
     cdef _refuse(self, Cell cell, object message, object sender, object lane)
     @cython.locals(parked=Parked)
     cpdef notify(self, Cell cell, object notice)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -22,7 +23,7 @@ from greenroom._core.build import COMPILED
 from greenroom._core.current import current_handoffs
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.fastrlock import FastRLock
-from greenroom._core.flags import INTERCEPTED, OFFLOADED, ROOM
+from greenroom._core.flags import INTERCEPTED, OFFLOADED, PROPAGATES, ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE
 from greenroom._core.simulation.director import directing, director_here
@@ -30,6 +31,9 @@ from greenroom.errors import MailboxFull, SimulationRefused
 from greenroom.lanes import Lane, Overflow, as_lane
 
 __all__ = ["Inbound"]
+
+ELSEWHERE = OFFLOADED | INTERCEPTED | PROPAGATES
+"""What has to be looked at before a message may wait."""
 
 _DATA = Lane.DATA
 _REJECT = Overflow.REJECT
@@ -78,6 +82,7 @@ class Inbound:
     __slots__ = (
         "_admission",
         "_brought",
+        "_lines",
         "_lock",
         "_parked",
         "_refused",
@@ -98,6 +103,8 @@ class Inbound:
         self._reserved: dict[tuple[Cell, Lane], int] = {}
         # Invariant: each entry in here has a _PARKED one in _brought
         self._parked: dict[tuple[Cell, Lane], Parked] = {}
+        # How many are on their way to stand in line for room, by cell.
+        self._lines: dict[Cell, int] = {}
         # Messages rejected, dropped and turned away, by cell, until the loop's thread adds them to the cell's counters.
         self._refused: dict[Cell, list[int]] = {}
         self.closed = False
@@ -123,10 +130,11 @@ class Inbound:
             self.refuse_simulated(cell)
         if type(lane) is not Lane:
             lane = as_lane(lane)
-        if cell.flags & (OFFLOADED | INTERCEPTED):
+        if cell.flags & ELSEWHERE:
+            sender = self._admission.take_along(cell, sender)
             if cell.flags & INTERCEPTED:
                 self._admission.host.examine(cell, message)
-            if lane is not _DATA:
+            if lane is not _DATA and cell.flags & (OFFLOADED | INTERCEPTED):
                 self._note_urgent(cell)
         entry = (cell, lane, message, sender)
         if COMPILED:
@@ -169,6 +177,45 @@ class Inbound:
             return _TURNED_AWAY
         self._count_refused(cell, policy is _REJECT)
         return _REFUSED
+
+    def offer_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """As `offer`, if there is room and nobody waits for it; else False, and nothing has happened."""
+        if directing:
+            self.refuse_simulated(cell)
+        if cell.flags & INTERCEPTED:
+            self._admission.host.examine(cell, message)
+        sender = self._admission.take_along(cell, sender)
+        # One that drops its oldest is never full from here: who waits for room there waits on the loop's own thread.
+        if cell.config.overflow is _DROP_OLD:
+            return False
+        if lane is not _DATA and cell.flags & OFFLOADED:
+            self._note_urgent(cell)
+        with self._lock:
+            waited_for = cell.flags & ROOM or cell in self._lines
+            if self.closed or cell.closed or waited_for or not self._reserve(cell, lane):
+                return False
+            self._append((cell, lane, message, sender))
+        self._end_sleep()
+        return True
+
+    def call_to_line(self, cell: Cell, action: Callable[[], object]) -> bool:
+        """As `call`, for an action that has a message stand in line for room: later ones stand behind it."""
+        if directing:
+            self.refuse_simulated(cell)
+        with self._lock:
+            if self.closed:
+                return False
+            self._lines[cell] = self._lines.get(cell, 0) + 1
+            self._append((cell, _CALL, partial(self._arrive, cell, action), None))
+        self._end_sleep()
+        return True
+
+    def _arrive(self, cell: Cell, action: Callable[[], object]) -> None:
+        with self._lock:
+            left = self._lines.pop(cell) - 1
+            if left:
+                self._lines[cell] = left
+        action()
 
     def _refuse(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell whoever should know, the sender first of all, that there was no room."""

@@ -16,21 +16,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actor.api.context import Context
 from greenroom.actor.messaging.address import Address
+from greenroom.actor.messaging.asking import send_patiently
 from greenroom.actor.messaging.question import Question
-from greenroom.actor.messaging.ref import ActorRef, wait_for_room
-from greenroom.actor.messaging.waiting import require_other, require_startable
+from greenroom.actor.messaging.ref import ActorRef
+from greenroom.actor.messaging.waiting import (
+    has_started,
+    own_mailbox_is_full,
+    require_other,
+    require_startable,
+    wait_for_end,
+    wait_for_inspection,
+    wait_for_room,
+    wait_for_start,
+)
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.systems import resolve
-from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, in_words
+from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself, in_words
 from greenroom.lanes import Lane
 from greenroom.runtimelog import RuntimeLog, print_error
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, OwnerSystem, WorkerPort
+from greenroom.system.dispatchers.processes.protocol import BLOCKS, WAITS_FOR_ROOM
 from greenroom.system.dispatchers.processes.relay import Relay
 from greenroom.wire.codec import unpacked
 from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
     from greenroom._core.timing.timers import Timer
+    from greenroom.system.dispatchers.processes.variables import PackedValues
     from greenroom.wire.address import ActorAddress
 
 __all__ = ["Service"]
@@ -56,6 +68,8 @@ class Service:
         self._worker = worker
         self._system = system
         self._loop = system._loop
+        # Questions of no actor's: of a thread, say.
+        self._asking: dict[int, Question] = {}
         # Slow requests; asyncio itself keeps no reference to its tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -66,12 +80,16 @@ class Service:
 
     def do(self, word: str, rest: list[Any]) -> None:
         """Do what the worker asks for."""
-        if word == "tell":
+        if word == "within":
+            self._do_within(*rest)
+        elif word == "tell":
             self._tell(*rest)
         elif word == "ask":
             self._ask(*rest)
         elif word == "request":
             self._request(*rest)
+        elif word == "withdraw":
+            self._withdraw(*rest)
         elif word == "letter":
             message, sender, recipient, why = rest
             self._loop.host.publish(_shown(message), _found(sender), _found(recipient), why)
@@ -86,6 +104,12 @@ class Service:
             self._log(unpacked(rest[0]))
         else:
             raise BadArgument(f"a worker says {word!r}, which means nothing here: is it of the same version?")
+
+    def _do_within(self, packed: PackedValues, word: str, *rest: Any) -> None:
+        """The same, with the context variables that are set where it is asked for."""
+        packer, propagation = self._worker.packer, self._loop.admission.propagation
+        if packer is not None and propagation is not None:
+            propagation.context_of(packer.unpack(packed)).run(self.do, word, list(rest))
 
     # -- messages
 
@@ -118,12 +142,16 @@ class Service:
         whose: ActorAddress | None,
         lane: int,
         timeout: float,
+        how: int,
     ) -> None:
         executor = self._worker.actors.get(actor)
         if actor and executor is None:
             return  # the actor has ended in the meantime
         try:
             target, message = resolve(*address), unpacked(packed)
+            if how & BLOCKS:
+                self._require_elsewhere(target, executor)
+                self._worker.blocks_for(number)
         except Exception as exc:
             self._worker.answer(number, False, Failure.of(exc))
             return
@@ -133,19 +161,31 @@ class Service:
         question = Question.__new__(Question)
         question.set_up(self._loop, cell, asker, timeout)
         question.tell_future(Relay(partial(self._answered, number, executor)), None)
-        if executor is not None:
-            executor.asking[number] = question
+        asking = self._asking if executor is None else executor.asking
+        asking[number] = question
         try:
-            cell.post(message, question, Lane(lane))
+            if not how & WAITS_FOR_ROOM:
+                cell.post(message, question, Lane(lane))
+            elif cell.loop is self._loop:
+                question.wait_for_room(message, Lane(lane))
+            else:
+                send_patiently(cell.loop, cell, question, message, Lane(lane))
         except Exception as exc:
             question.refuse(exc)
         if timeout >= 0.0:
             question.arm()
 
     def _answered(self, number: int, executor: ExecutorPort | None, ok: bool, value: object) -> None:
-        if executor is not None:
-            executor.asking.pop(number, None)
+        asking = self._asking if executor is None else executor.asking
+        asking.pop(number, None)
         self._worker.answer(number, ok, value)
+
+    def _withdraw(self, number: int) -> None:
+        """Nobody waits for the answer to this question any more."""
+        question = self._asking.pop(number, None)
+        if question is not None:
+            question.cancel()
+            self._worker.answer(number, False, Failure.of(asyncio.CancelledError()))
 
     # -- requests
 
@@ -155,6 +195,8 @@ class Service:
         try:
             args, kwargs = unpacked(given)
             if stub == "ref" and name in _SLOW:
+                if name.endswith("_sync"):
+                    self._worker.blocks_for(number)
                 self._begin(number, executor, _SLOW[name](self, executor, *args, **kwargs))
                 return
             result = _BY_STUB[stub](self, executor, _Request(name, args, kwargs))
@@ -187,6 +229,9 @@ class Service:
             return getattr(record, name)
         if name == "set_trap_exit":
             record.trap_exit = args[0]
+            return None
+        if name in _OF_PIPES:
+            _OF_PIPES[name](record, *args)
             return None
         result = getattr(record, name)(*args, **kwargs)
         return self._handle(executor, result) if name in ("send_after", "send_every") else result
@@ -229,8 +274,7 @@ class Service:
         if name == "now":
             return self._loop.now()
         if name == "shutdown":
-            (timeout,) = args
-            self._system._request_shutdown(timeout, None)
+            self._system._request_end(*args)
             return None
         value = getattr(self._system, name)
         return value(*args, **kwargs) if callable(value) else value
@@ -249,6 +293,48 @@ class Service:
             cell.post(message, sender, Lane(lane))
         else:
             await wait_for_room(cell, message, sender, Lane(lane), timeout)
+
+    def _require_elsewhere(self, ref: ActorRef, executor: ExecutorPort | None) -> None:
+        """Raise when an actor is about to block its worker's thread for one that needs the same thread."""
+        record = ref._cell.record
+        extras = record.extras if isinstance(record, ActorRecord) else None
+        worker = None if extras is None else getattr(extras.executor, "worker", None)
+        if worker is self._worker and not _is_own(executor, ref):
+            why = f"{ref} is in the same worker process, and waits for the thread that this would block"
+            raise WaitsForItself(f"{why}: make the handler `async def` and await it, or give it another dispatcher")
+
+    async def _send_sync(
+        self,
+        executor: ExecutorPort | None,
+        ref: ActorRef,
+        message: object,
+        sender: object,
+        lane: int,
+        timeout: float | None,
+    ) -> None:
+        if ref._cell.loop is self._loop and not self._loop.admission.has_room(ref._cell, Lane(lane)):
+            if _is_own(executor, ref):
+                raise own_mailbox_is_full(ref._cell)
+            self._require_elsewhere(ref, executor)
+        await self._send(executor, ref, message, sender, lane, timeout)
+
+    async def _await_start_sync(self, executor: ExecutorPort | None, ref: ActorRef, timeout: float | None) -> None:
+        require_startable(ref._cell, _is_own(executor, ref))
+        if not has_started(ref._cell):
+            self._require_elsewhere(ref, executor)
+        await wait_for_start(ref._cell, timeout)
+
+    async def _await_end_sync(self, executor: ExecutorPort | None, ref: ActorRef, timeout: float | None) -> object:
+        require_other(ref._cell, "end", _is_own(executor, ref))
+        self._require_elsewhere(ref, executor)
+        return await wait_for_end(ref._cell, timeout)
+
+    async def _inspect_sync(
+        self, executor: ExecutorPort | None, ref: ActorRef, *items: str, timeout: float | None
+    ) -> object:
+        require_other(ref._cell, "inspect()", _is_own(executor, ref))
+        self._require_elsewhere(ref, executor)
+        return await wait_for_inspection(ref._cell, items, timeout)
 
     async def _await_start(self, executor: ExecutorPort | None, ref: ActorRef) -> None:
         require_startable(ref._cell, _is_own(executor, ref))
@@ -281,6 +367,37 @@ class Service:
                 logger.handle(record)
         except Exception:  # a filter or handler of the program; whoever logged is in another process
             print_error()
+
+
+class _RemotePipe:
+    """Stands here for what an actor in a worker pipes to itself. It is cancelled there."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def cancel(self) -> None:
+        """Nothing has to be done here."""
+
+
+def _begin_pipe(record: Context, number: int) -> None:
+    pipes: dict[Any, None] = record.ensure_extras().pipes
+    pipes[_RemotePipe(number)] = None
+
+
+def _end_pipe(record: Context, number: int) -> None:
+    pipes: dict[Any, None] = record.ensure_extras().pipes
+    for pipe in list(pipes):
+        if isinstance(pipe, _RemotePipe) and pipe.number == number:
+            del pipes[pipe]
+
+
+_OF_PIPES: dict[str, Callable[..., None]] = {
+    "begin_pipe": _begin_pipe,
+    "take_piped": lambda record, message: record._take_piped(message),
+    "end_pipe": _end_pipe,
+}
 
 
 def _found(address: ActorAddress | None) -> ActorRef | None:
@@ -320,4 +437,8 @@ _SLOW: dict[str, Callable[..., Coroutine[Any, Any, object]]] = {
     "started": Service._await_start,
     "terminated": Service._await_end,
     "inspect": Service._inspect,
+    "send_sync": Service._send_sync,
+    "started_sync": Service._await_start_sync,
+    "terminated_sync": Service._await_end_sync,
+    "inspect_sync": Service._inspect_sync,
 }

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 from _thread import get_ident
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.itemkinds import MESSAGE
-from greenroom.actor.api.context import Context
+from greenroom.actor.api.context import Context, ContextRecord
+from greenroom.actor.messaging.asking import require_timeout, seconds_of
+from greenroom.actor.messaging.blocking import require_may_block
+from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.ref import ActorRef
-from greenroom.actor.messaging.stash import Stash
-from greenroom.errors import NoMessage, StashFull
+from greenroom.actor.messaging.stash import Stash, require_number_of_messages
+from greenroom.errors import NoMessage, StashFull, WaitsForItself
 from greenroom.lanes import Lane, as_lane
+from greenroom.system.dispatchers.processes.protocol import BLOCKS, WAITS_FOR_ROOM
 
 if TYPE_CHECKING:
+    import asyncio
+
     from greenroom.actor.messaging.signals import MonitorRef
     from greenroom.actor.records.states import State
     from greenroom.exits import ExitReason
@@ -23,6 +30,12 @@ if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 
 __all__ = ["RemoteContext", "RemoteRef", "RemoteSystem"]
+
+_pipe_numbers = itertools.count(1)
+
+
+_PATIENCE = 30.0
+"""Seconds beyond a timeout that the main process, which keeps the time, has to tell us of it."""
 
 
 class RemoteRef(ActorRef):
@@ -67,9 +80,62 @@ class RemoteRef(ActorRef):
         """Let it fail with `cause` after the message in hand."""
         self._ask_main("fail", cause)
 
+    def _fail_by_pipe(self, cause: BaseException) -> None:
+        self._ask_main("_fail_by_pipe", cause)
+
     def restart(self, cause: BaseException | None = None) -> None:
         """Restart it after the message in hand."""
         self._ask_main("restart", cause)
+
+    def _block(self, what: str, instead: str, timeout: float | None, /, *args: object, **kwargs: object) -> Any:
+        """Have the main process wait for something, and block this thread meanwhile."""
+        host: WorkerHost = self._cell.loop.host
+        if timeout is not None:
+            require_timeout(timeout)
+        if not host.may_block():
+            require_may_block(host.loop, f"{what}()", instead)
+        patience = None if timeout is None else timeout + _PATIENCE
+        return host.channel.request_within(patience, host.current_number(), f"ref.{what}", self, *args, **kwargs)
+
+    def ask_sync(
+        self,
+        message: object,
+        *,
+        timeout: float | None = 5.0,
+        lane: Lane = Lane.DATA,
+        wait_for_room: bool = False,
+    ) -> Any:
+        """Send a message and block until its reply comes."""
+        host: WorkerHost = self._cell.loop.host
+        if not host.may_block():
+            return super().ask_sync(message, timeout=timeout, lane=lane, wait_for_room=wait_for_room)
+        seconds, loop, question = seconds_of(timeout), host.loop, Question.__new__(Question)
+        question.set_up(loop, self._cell, loop.visits.hand, seconds)
+        how = BLOCKS | (WAITS_FOR_ROOM if wait_for_room else 0)
+        host.forward(self._cell, message, question, int(as_lane(lane)), how)
+        host.awaits(question)
+        host.channel.wait(question.done, "ask_sync()", None if timeout is None else seconds + _PATIENCE)
+        return _result_of(question)
+
+    def send_sync(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
+        """Like `send`, but block until there is room."""
+        host: WorkerHost = self._cell.loop.host
+        speaker = host.loop.runq.speaker if host.may_block() else None
+        self._block("send_sync", "ref.send(...)", timeout, message, speaker, int(as_lane(lane)), timeout)
+
+    def started_sync(self, timeout: float | None = None) -> None:
+        """Like `started`, but block."""
+        self._block("started_sync", "ref.started()", timeout, timeout)
+
+    def terminated_sync(self, timeout: float | None = None) -> ExitReason:
+        """Like `terminated`, but block."""
+        reason: ExitReason = self._block("terminated_sync", "ref.terminated()", timeout, timeout)
+        return reason
+
+    def inspect_sync(self, *items: str, timeout: float | None = 5.0) -> Mapping[str, Any]:
+        """Like `inspect`, but block."""
+        seen: Mapping[str, Any] = self._block("inspect_sync", "ref.inspect(...)", timeout, *items, timeout=timeout)
+        return seen
 
     async def send(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """Like `tell`, but wait for room, in order of arrival."""
@@ -91,6 +157,14 @@ class RemoteRef(ActorRef):
         return seen
 
 
+def _result_of(question: Question) -> Any:
+    """What came of a question that is done."""
+    try:
+        next(question.__await__())
+    except StopIteration as stop:
+        return stop.value
+
+
 class RemoteSystem:
     """The system, as far as it can be used from another process."""
 
@@ -109,9 +183,13 @@ class RemoteSystem:
         known = ", ".join(("name", "phase", "shutdown", *sorted(_OF_SYSTEM)))
         raise AttributeError(f"{name} of a system cannot be used from another process; there are: {known}")
 
-    async def shutdown(self, timeout: float = 30.0) -> None:
+    async def shutdown(self, timeout: float = 30.0, *, drain: bool | None = None) -> None:
         """Request the shutdown, and return at once, because it waits for the handler that requests it."""
-        self._request("shutdown", timeout)
+        self._request("shutdown", timeout, drain)
+
+    def settle_sync(self, timeout: float = 30.0) -> None:
+        """Refused: nobody in a worker process can wait for that."""
+        raise WaitsForItself("an actor waits for its system to be idle, which it is not before the handler ends")
 
     def _request(self, name: str, /, *args: object, **kwargs: object) -> Any:
         return self._host.channel.request(self._host.current_number(), f"system.{name}", *args, **kwargs)
@@ -190,7 +268,7 @@ class RemoteStash(Stash):
     def put(self, what: str = "put()") -> None:
         """Stash the message in hand."""
         cell = self._actor.cell
-        hand = cell.record.hand()
+        hand = cell.record._hand()
         if hand is None or hand.kind != MESSAGE:
             raise NoMessage(cell.shown(), what)
         if self.full:
@@ -200,7 +278,11 @@ class RemoteStash(Stash):
 
     def unstash_all(self) -> int:
         """Queue all stashed messages, in their order, ahead of the others; return how many there were."""
-        return self._actor.unstash_all()
+        return self._actor.unstash(self._actor.stashed)
+
+    def unstash(self, n: int = 1) -> int:
+        """Queue the first `n` of them; return how many that were."""
+        return self._actor.unstash(require_number_of_messages(n))
 
 
 def _in_main(name: str) -> Callable[..., object]:
@@ -224,7 +306,7 @@ def _blocking(host: WorkerHost) -> Iterator[None]:
         host.unblock()
 
 
-class RemoteContext(Context):
+class RemoteContext(ContextRecord):
     """The context of a hosted actor."""
 
     __slots__ = ()
@@ -299,6 +381,29 @@ class RemoteContext(Context):
         if extras.keyed is None:
             extras.keyed = RemoteTimers(self)
         return extras.keyed
+
+    def pipe_to_self(
+        self,
+        awaitable: Awaitable[Any],
+        map: Callable[[Any], object] | None = None,  # noqa: A002 - the word of the contract
+        *,
+        on_error: Callable[[BaseException], object] | None = None,
+    ) -> asyncio.Task[None]:
+        """Await something here. The main process is told, because a system that drains waits for it."""
+        task = super().pipe_to_self(awaitable, map, on_error=on_error)
+        number = next(_pipe_numbers)
+        self.request("ctx.begin_pipe", number)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            actor: HostedActor = self.ensure_extras().executor
+            channel = self.cell.loop.host.channel
+            channel.ask(lambda ok, value: None, "request", actor.number, "ctx.end_pipe", channel.pack(((number,), {})))
+
+        task.add_done_callback(ended)
+        return task
+
+    def _take_piped(self, message: object) -> None:
+        self.request("ctx.take_piped", message)
 
     def _new_stash(self) -> Stash:
         return RemoteStash(self.ensure_extras().executor)
