@@ -18,7 +18,8 @@ class Ledger(ByFields):
     """What happened to every message of one actor, or of a whole system.
 
     `rejected` messages were returned to their senders, and `late_replies` came after the asker had given up: neither
-    counts in the balance.
+    counts in the balance. `refused` says how many of the `handled` ones the actor answered with an exception that it
+    declares in its `answers`.
 
     >>> Ledger(sent=3, handled=2, dead_lettered=1).balanced
     True
@@ -36,6 +37,7 @@ class Ledger(ByFields):
     in_hand: int = 0
     rejected: int = 0
     late_replies: int = 0
+    refused: int = 0
 
     @property
     def accounted(self) -> int:

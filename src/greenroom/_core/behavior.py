@@ -6,7 +6,25 @@ above's business; all that a loop has to see is that they are no reply.
 
 from __future__ import annotations
 
-__all__ = ["BehaviorBase"]
+from types import AsyncGeneratorType, GeneratorType
+
+from greenroom.errors import NotAnActor
+
+__all__ = ["BehaviorBase", "is_generator", "refuse_returned_generator"]
+
+
+def is_generator(result: object) -> bool:
+    """Whether a function that was called has only made a generator, and not run."""
+    return type(result) is GeneratorType or type(result) is AsyncGeneratorType
+
+
+def refuse_returned_generator(what: str, result: object) -> None:
+    """Raise, for nobody would run the generator that `what` has returned."""
+    name = getattr(result, "__qualname__", repr(result))
+    raise NotAnActor(
+        f"{what} returned the generator {name}, which nobody runs: return one value, such as a list, instead of using "
+        "`yield`, or send many with `tell`"
+    )
 
 
 class BehaviorBase:

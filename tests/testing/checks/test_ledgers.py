@@ -86,7 +86,7 @@ def test_it_fails_and_says_how_many_are_missing_and_whose(ledger: Ledger, differ
 
 
 @pytest.mark.parametrize(
-    "ledger", [Ledger(), Ledger(sent=1, lost=1), Ledger(sent=1, handled=1, rejected=9, late_replies=9)]
+    "ledger", [Ledger(), Ledger(sent=1, lost=1), Ledger(sent=1, handled=1, rejected=9, late_replies=9, refused=1)]
 )
 def test_it_passes_what_balances(ledger: Ledger) -> None:
     assert assert_ledger_balanced(cast("ActorSystem", Cooked(ledger))) is ledger

@@ -8,11 +8,11 @@ from greenroom._core.mailbox.ring cimport take_slot
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.receipt cimport Receipt
 from greenroom._core.scheduler.stepping cimport HandlerTask, Stepper
-from greenroom._core.behavior cimport BehaviorBase
+from greenroom._core.behavior cimport BehaviorBase, is_generator
 
 cdef bint COMPILED
 cdef double LINGER, NEVER
-cdef int OFFLOADED, HELD, ORDERS, RESUME, ROOM, NOTIFY_TAKEN
+cdef int OFFLOADED, HELD, ORDERS, PROPAGATES, RESUME, ROOM, NOTED, NOTIFY_TAKEN
 cdef int ADRIFT, ENDED
 cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
 cdef object CoroutineType, SUSPENDED, NOTICE
@@ -42,6 +42,7 @@ cdef class Visits:
     cdef public object holder
     cdef readonly int kind, lane
     cdef readonly object message, sender
+    cdef object context
     cdef readonly Py_ssize_t suspended
     cdef readonly unsigned long long ended_handled
     cdef public long long adrift
@@ -63,7 +64,9 @@ cdef class Visits:
     cdef bint _look(self, Cell cell) except? False
     @cython.locals(task=HandlerTask)
     cdef bint _conclude(self, Cell cell, object result) except? False
-    cdef object _handle(self, Cell cell, object message)
+    cpdef object _handle(self, Cell cell, object message)
+    @cython.locals(began=double, is_done=bint)
+    cdef bint _handle_within(self, Cell cell, object message) except? False
     @cython.locals(took=double)
     cdef _tell_if_slow(self, Cell cell, object message, double began)
     @cython.locals(task=HandlerTask, began=double)
@@ -74,6 +77,7 @@ cdef class Visits:
     cdef _leave_unhandled(self, Cell cell)
     cpdef tuple stash(self)
     cpdef show(self, object message)
+    cdef _take_generator(self, Cell cell, object result)
     cpdef let_sender_go(self)
     cdef int _leave(self, Cell cell) except -1
     cdef _come_home(self, Cell cell)
@@ -81,6 +85,7 @@ cdef class Visits:
     cpdef int in_hand(self, Cell cell)
     @cython.locals(cell=Cell, kind=int)
     cdef _fail(self, object cause)
+    cdef bint _is_refusal(self, Cell cell, object message, object sender, object cause) except? False
     @cython.locals(task=HandlerTask)
     cpdef abandon(self, Cell cell)
     cdef _count_failed(self, Cell cell)

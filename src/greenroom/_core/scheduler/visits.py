@@ -20,10 +20,10 @@ from math import inf
 from types import CoroutineType
 from typing import TYPE_CHECKING
 
-from greenroom._core.behavior import BehaviorBase
+from greenroom._core.behavior import BehaviorBase, is_generator, refuse_returned_generator
 from greenroom._core.build import COMPILED
 from greenroom._core.delivery.admission import Admission
-from greenroom._core.flags import HELD, NOTIFY_TAKEN, OFFLOADED, ORDERS, RESUME, ROOM
+from greenroom._core.flags import HELD, NOTIFY_TAKEN, OFFLOADED, ORDERS, PROPAGATES, RESUME, ROOM
 from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, ORDERED, STASHED
 from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
 from greenroom._core.observerhooks import ObserverHooks
@@ -37,6 +37,7 @@ from greenroom.exits import ends_system
 from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
+    from contextvars import Context
     from typing import TypeGuard
 
     from greenroom._core.delivery.ports import LoopHost
@@ -49,6 +50,7 @@ _log = RuntimeLog()
 EMPTY = -1
 DATA = 1
 """As in `greenroom.lanes.Lane`."""
+NOTED = NOTIFY_TAKEN | PROPAGATES
 KEPT = 64
 """Slots a drained ring keeps for good, as in `ring`."""
 LINGER = 1.0
@@ -84,6 +86,7 @@ class Visits:
         "_tick_began",
         "admission",
         "adrift",
+        "context",
         "director",
         "ended_handled",
         "hand",
@@ -119,6 +122,8 @@ class Visits:
         self.sender: object = None
         # Invariant: DATA, but while a message of another lane is in hand; so the quick way need not set it
         self.lane = DATA
+        # The context of the message in hand, if it has one of its own.
+        self.context: Context | None = None
         # What cells that have ended handled since, and what they have in hand still.
         self.ended_handled = 0
         self.adrift = 0
@@ -263,8 +268,11 @@ class Visits:
                 return True
         self.kind, self.message, self.sender = MESSAGE, message, sender
         self.lane = lane
-        if cell.flags & NOTIFY_TAKEN:
-            self.host.message_taken(cell)
+        if cell.flags & NOTED:
+            if cell.flags & NOTIFY_TAKEN:
+                self.host.message_taken(cell)
+            if cell.flags & PROPAGATES:
+                return self._handle_within(cell, message)
         if self.hooks.slow_handler is None:
             return self._conclude(cell, self._handle(cell, message))
         began = self.tick_budget.now()
@@ -272,6 +280,23 @@ class Visits:
             return self._conclude(cell, self._handle(cell, message))
         finally:
             self._tell_if_slow(cell, message, began)
+
+    def _handle_within(self, cell: Cell, message: object) -> bool:
+        """Have a message handled in a context of its own, with the variables that it brings along."""
+        own = cell.context
+        context = cell.context = self.admission.propagation.context_for(own, self.sender)  # type: ignore[union-attr]
+        # For what is said of a failure; see `_fail`.
+        self.context = context
+        began = self.tick_budget.now()
+        try:
+            is_done = self._conclude(cell, context.run(self._handle, cell, message))
+        finally:
+            if cell.context is context:
+                cell.context = own
+            if self.hooks.slow_handler is not None:
+                self._tell_if_slow(cell, message, began)
+        self.context = None
+        return is_done
 
     def _handle(self, cell: Cell, message: object) -> object:
         if cell.flags & OFFLOADED:
@@ -315,6 +340,8 @@ class Visits:
         self.lane = task.lane
         self.suspended -= 1
         self._resumed_from = task.began
+        if cell.flags & PROPAGATES and task.kind == MESSAGE:
+            self.context = task._context
         if self.hooks.slow_handler is None or task.kind != MESSAGE:
             result = self.stepper.step(task)
         else:
@@ -324,6 +351,8 @@ class Visits:
             finally:
                 self._tell_if_slow(cell, task.message, began)
         self._resumed_from = -1.0
+        if cell.flags & PROPAGATES:
+            self.context = None
         if result is SUSPENDED:
             task.kind, task.sender = self.kind, self.sender
             self.kind = NOTHING
@@ -343,6 +372,8 @@ class Visits:
                 return
             self.host.behavior_returned(cell, behavior)
             result = None
+        elif result is not None and is_generator(result):
+            self._take_generator(cell, result)
         kind = self.kind
         self.kind = NOTHING
         if kind == MESSAGE:
@@ -350,6 +381,11 @@ class Visits:
             if isinstance(self.sender, Receipt):
                 receipt: Receipt = self.sender
                 receipt.settle(result)
+
+    def _take_generator(self, cell: Cell, result: object) -> None:
+        """A handler returned a generator: an asker may want that, but nobody else does anything with it."""
+        if self.kind in (MESSAGE, NOTICED) and not isinstance(self.sender, Receipt):
+            refuse_returned_generator(f"a handler of {cell.name()}", result)
 
     def let_sender_go(self) -> None:
         """The message in hand is answered, or will be, by somebody else."""
@@ -408,6 +444,7 @@ class Visits:
         """The cell in hand let `cause` out."""
         cell = self.hand
         kind, message, sender = self.kind, self.message, self.sender
+        context, self.context = self.context, None
         self.kind = NOTHING
         self.lane = DATA
         self.took = (
@@ -418,6 +455,15 @@ class Visits:
         self._resumed_from = -1.0
         if cell is None:
             raise InternalError("the loop itself failed: please report this") from cause
+        if kind == MESSAGE and self._is_refusal(cell, message, sender, cause):
+            cell.handled += 1
+            if isinstance(sender, Receipt):
+                self._tell_failed(cell, sender, cause)
+            self._leave(cell)
+            return
+        if kind == STASHED and self._is_refusal(cell, message, None, cause):  # it is put aside, and nobody is told yet
+            self._leave(cell)
+            return
         if self.director is not None:
             self.director.fails(cell, cause)
         try:
@@ -430,13 +476,25 @@ class Visits:
                 self._count_failed(cell)
             try:
                 if not cell.ended or ends_system(cause):
-                    self.host.failed(cell, message, cause)
+                    if context is None:
+                        self.host.failed(cell, message, cause)
+                    else:
+                        context.run(self.host.failed, cell, message, cause)
             finally:
                 # When it is decided what becomes of the actor: that is part of what a receipt tells.
                 if kind == MESSAGE and isinstance(sender, Receipt):
                     self._tell_failed(cell, sender, cause)
         finally:
             self._leave(cell)
+
+    def _is_refusal(self, cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
+        """Whether `cause` is an answer to the message in hand, and no failure. An injected fault never is."""
+        if cell.ended or (self.director is not None and self.director.is_fault(cause)):
+            return False
+        if not self.host.refuses(cell, message, sender, cause):
+            return False
+        self.admission.count_refusal(cell)
+        return True
 
     def abandon(self, cell: Cell) -> None:
         """Break off the suspended handler of `cell`, which will not end by itself; its message counts as failed."""

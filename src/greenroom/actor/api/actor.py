@@ -6,7 +6,8 @@ from collections.abc import Coroutine, Mapping
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actor.api.behavior import UNHANDLED
+from greenroom.actor.api.behavior import UNHANDLED, require_answers
+from greenroom.actor.api.handles import require_matching_types
 
 if TYPE_CHECKING:
     from typing import Generic
@@ -53,16 +54,28 @@ class Actor(_Base[M, R]):
     # A slot of its own, so that it costs no entry in the actor's dict.
     __slots__ = ("__weakref__", "ctx")
 
+    answers: ClassVar[tuple[type[Exception], ...]] = ()
+    """Exceptions that answer a message, and are no failure: `answers = (SoldOut, ValueError)`.
+
+    When a handler raises one of them, or a subclass, the asker gets it. The actor goes on with its state, and no
+    restart is counted. If nobody asked, a warning is logged.
+    """
+
     # What `spec` has found out about the class, once it was spawned.
     __greenroom_class_info__: ClassVar[Any] = None
     # Whether its code is the runtime's, and must run where that does.
     __greenroom_stays_on_loop__: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        require_answers(cls.answers, f"{cls.__name__}.answers")
+        require_matching_types(cls)
+
     ctx: Context
     """The actor's own view of the runtime; there from `pre_start` on."""
 
     def receive(self, message: M, /) -> R | Coroutine[Any, Any, R] | Behavior | None:
-        """Handle one message. Without it, methods marked with `@handles` handle messages by type."""
+        """Handle one message: of the types that no method marked with `@handles` takes, if there are such methods."""
         return UNHANDLED
 
     def pre_start(self) -> object:

@@ -10,10 +10,22 @@ from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR, getattr_static
 
 from greenroom._core.behavior import BehaviorBase
+from greenroom._core.build import MadeByRuntime
 from greenroom.errors import BadArgument, NotAnActor
 from greenroom.policy.specs import Supervision
 
-__all__ = ["SAME", "STOPPED", "UNHANDLED", "Behavior", "Failed", "Receive", "Setup", "Supervised", "refuse_generator"]
+__all__ = [
+    "SAME",
+    "STOPPED",
+    "UNHANDLED",
+    "Behavior",
+    "Failed",
+    "Receive",
+    "Setup",
+    "Supervised",
+    "refuse_generator",
+    "require_answers",
+]
 
 
 def refuse_generator(function: object, shown: str | None = None) -> None:
@@ -33,10 +45,35 @@ def refuse_generator(function: object, shown: str | None = None) -> None:
         )
 
 
+def require_answers(answers: object, what: str) -> tuple[type[Exception], ...]:
+    """The same, if they are types of exceptions that may answer a message.
+
+    >>> require_answers(KeyError, "Booking.answers")
+    Traceback (most recent call last):
+        ...
+    greenroom.errors.BadArgument: Booking.answers must be a tuple of exception types, as in (KeyError,), not KeyError
+    """
+    if not isinstance(answers, tuple):
+        example = answers.__name__ if isinstance(answers, type) and issubclass(answers, Exception) else "SoldOut"
+        shown = answers.__name__ if isinstance(answers, type) else repr(answers)
+        raise BadArgument(f"{what} must be a tuple of exception types, as in ({example},), not {shown}")
+    for one in answers:
+        if not isinstance(one, type) or not issubclass(one, Exception):
+            shown = one.__name__ if isinstance(one, type) else repr(one)
+            why = (
+                ": it ends a task or the whole system, and answers nobody"
+                if isinstance(one, type) and issubclass(one, BaseException)
+                else ""
+            )
+            raise BadArgument(f"{what} must have subclasses of Exception only, and {shown} is none{why}")
+    return answers
+
+
 class Behavior(BehaviorBase):
     """What an actor does next. `Behaviors` makes them; handlers return them, `spawn` and `become` take them."""
 
     __slots__ = ()
+    __signature__ = MadeByRuntime("Behavior")
 
 
 class _Word(Behavior):
@@ -81,9 +118,14 @@ class Failed(Behavior):
 class Receive(Behavior):
     """Messages are handled by `handler(ctx, message)`, signals by `on_signal(ctx, signal)`."""
 
-    __slots__ = ("handler", "on_signal")
+    __slots__ = ("answers", "handler", "on_signal")
 
-    def __init__(self, handler: Callable[..., object], on_signal: Callable[..., object] | None) -> None:
+    def __init__(
+        self,
+        handler: Callable[..., object],
+        on_signal: Callable[..., object] | None,
+        answers: tuple[type[Exception], ...] = (),
+    ) -> None:
         for given in (handler, on_signal):
             if given is not None and not callable(given):
                 raise BadArgument(f"a behavior is made of functions, not of {given!r}")
@@ -91,9 +133,10 @@ class Receive(Behavior):
         super().__init__()
         self.handler = handler
         self.on_signal = on_signal
+        self.answers = require_answers(answers, "answers of Behaviors.receive()")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Receive, (self.handler, self.on_signal)
+        return Receive, (self.handler, self.on_signal, self.answers)
 
     def __repr__(self) -> str:
         return f"Behaviors.receive({getattr(self.handler, '__name__', self.handler)})"

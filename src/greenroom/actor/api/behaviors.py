@@ -40,10 +40,16 @@ class Behaviors:
 
     @staticmethod
     def receive(
-        fn: Callable[[Context, Any], object], *, on_signal: Callable[[Context, Signal], object] | None = None
+        fn: Callable[[Context, Any], object],
+        *,
+        on_signal: Callable[[Context, Signal], object] | None = None,
+        answers: tuple[type[Exception], ...] = (),
     ) -> Behavior:
-        """Handle messages with `fn(ctx, message)`, which may be async."""
-        return Receive(fn, on_signal)
+        """Handle messages with `fn(ctx, message)`, which may be async.
+
+        Exceptions of the types in `answers` answer a message, and are no failure; see `Actor.answers`.
+        """
+        return Receive(fn, on_signal, answers)
 
     @staticmethod
     def setup(fn: Callable[[Context], Behavior]) -> Behavior:
