@@ -19,7 +19,7 @@ from enum import Enum
 from greenroom.errors import WorkerLost, in_words
 from greenroom.frozen import ByFields
 
-__all__ = ["KILLED", "NORMAL", "SHUTDOWN", "ExitKind", "ExitReason", "ends_system"]
+__all__ = ["FORCED", "KILLED", "NORMAL", "SHUTDOWN", "ExitKind", "ExitReason", "ends_system"]
 
 
 class ExitKind(Enum):
@@ -71,6 +71,9 @@ class ExitReason(ByFields):
 NORMAL = ExitReason(ExitKind.NORMAL)
 SHUTDOWN = ExitReason(ExitKind.SHUTDOWN)
 KILLED = ExitReason(ExitKind.KILLED)
+FORCED = ExitReason(ExitKind.KILLED)
+"""It was told to stop and did not in time: its handler or hook was cancelled. The same as a kill to everybody else, but
+its hooks ran."""
 
 
 def ends_system(cause: BaseException) -> bool:

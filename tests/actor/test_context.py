@@ -19,7 +19,7 @@ CONTRACT = [
     *("self", "sender", "lane", "parent", "children", "system", "name", "env", "now", "log"),
     *("spawn", "stop", "watch", "unwatch", "reply", "fail_reply", "defer_reply", "forward"),
     *("send_after", "send_every", "timers", "set_receive_timeout"),
-    *("become", "unbecome", "stash", "unstash_all", "pipe_to_self"),
+    *("become", "unbecome", "stash", "unstash", "unstash_all", "pipe_to_self"),
 ]
 
 

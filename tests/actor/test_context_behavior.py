@@ -20,7 +20,8 @@ from greenroom import (
     Signal,
     handles,
 )
-from greenroom.errors import InvalidDelay, NotAnActor
+from greenroom.actor.api.becoming import MOST_BEHAVIORS
+from greenroom.errors import BadArgument, InvalidDelay, NotAnActor
 from greenroom.testing import TestProbe
 
 if TYPE_CHECKING:
@@ -107,15 +108,73 @@ def test_an_actor_becomes_what_it_is_told_and_goes_back(play: Play, start: Any, 
     play(program)
 
 
-def test_become_piles_up_and_unbecome_takes_down(play: Play) -> None:
-    class Layered(Chameleon):
-        def pre_start(self) -> None:
-            self.ctx.become(self.second)  # a hook may, too
+class Layered(Chameleon):
+    def pre_start(self) -> None:
+        self.ctx.become(self.second)  # a hook may, too
 
+
+def test_become_replaces_and_unbecome_goes_back_to_the_first(play: Play) -> None:  # M13
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Layered)
+        for _ in range(3):
+            await ref.ask(lambda ctx: ctx.become(changed))
+            assert await ref.ask("x") == "changed x"
+            await ref.ask(lambda ctx: ctx.become(mirror))
+            assert await ref.ask("x") == "first x"
+        await ref.ask(lambda ctx: ctx.become(changed))
+        for _ in range(2):
+            await ref.ask(lambda ctx: ctx.unbecome())
+            assert await ref.ask("x") == "first x"
+        await ref.ask(lambda ctx: ctx.become(changed, push=True))
+        await ref.ask(lambda ctx: ctx.become(mirror))  # in the place of what was pushed
+        await ref.ask(lambda ctx: ctx.unbecome())
+        assert await ref.ask("x") == "first x"
+
+    play(program)
+
+
+def test_behaviors_that_take_turns_do_not_pile_up(play: Play) -> None:  # M13
+    def ping(ctx: Context, message: Any) -> str:
+        ctx.become(pong)
+        return "ping"
+
+    def pong(ctx: Context, message: Any) -> str:
+        if message == "back":
+            ctx.unbecome()
+        else:
+            ctx.become(Behaviors.receive(ping))
+        return "pong"
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(ping)
+        for _ in range(MOST_BEHAVIORS):
+            assert [await ref.ask("x"), await ref.ask("x")] == ["ping", "pong"]
+        await ref.ask("x")
+        assert [await ref.ask("back"), await ref.ask("x")] == ["pong", "ping"]
+
+    play(program)
+
+
+def test_there_is_a_limit_to_what_is_pushed(play: Play) -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Chameleon, name="deep")
+
+        def push(ctx: Context) -> None:
+            for _ in range(MOST_BEHAVIORS):
+                ctx.become(mirror, push=True)
+
+        await ref.ask(push)
+        with pytest.raises(BadArgument, match=r"/deep has 1,000 behaviors .* `unbecome\(\)`"):
+            await ref.ask(lambda ctx: ctx.become(changed, push=True))
+
+    play(program)
+
+
+def test_a_pushed_behavior_piles_up_and_unbecome_takes_down(play: Play) -> None:
     async def program(system: ActorSystem) -> None:
         ref = system.spawn(Layered)
         assert await ref.ask("x") == "second x"
-        await ref.ask(lambda ctx: ctx.become(changed))
+        await ref.ask(lambda ctx: ctx.become(changed, push=True))
         assert await ref.ask("x") == "changed x"
         for expected in ("second x", "first x", "first x"):  # at the bottom, nothing happens
             await ref.ask(lambda ctx: ctx.unbecome())

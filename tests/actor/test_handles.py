@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Union,  # noqa: F401 - an annotation below names it
+)
 
 import pytest
 
 from greenroom import Actor, ActorSystem, Behaviors, Context, Request, Terminated, handles
-from greenroom.errors import HandlerConflict, NotAnActor, Unhandled
+from greenroom.errors import BadArgument, HandlerConflict, NotAnActor, Unhandled
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -232,13 +246,189 @@ def test_a_class_with_neither_receive_nor_handles_is_refused(play: Play) -> None
     play(program)
 
 
-def test_a_receive_of_its_own_comes_before_marked_methods(play: Play) -> None:
-    class Own(Desk):
-        def receive(self, message: Any) -> str:
-            return "receive"
+class Fallback(Actor[Any, Any]):
+    def receive(self, message: Any) -> Any:
+        return Behaviors.unhandled if message is None else "receive"
+
+
+class AsyncFallback(Fallback):
+    async def receive(self, message: Any) -> Any:
+        await asyncio.sleep(0)
+        return super().receive(message)
+
+
+class MarkedBase(Desk, Fallback): ...
+
+
+class MarkedLater(AsyncFallback, Desk): ...
+
+
+class AddsReceive(Desk):
+    def receive(self, message: Any) -> Any:
+        return Behaviors.unhandled if message is None else "receive"
+
+
+class AddsMethods(Fallback):
+    @handles(int, str)
+    def scalar(self, message: int | str) -> str:
+        return "scalar"
+
+    @handles(Click)
+    def click(self, message: Click) -> str:
+        return "click"
+
+
+@pytest.mark.parametrize("kind", [MarkedBase, MarkedLater, AddsReceive, AddsMethods])
+def test_receive_takes_what_no_marked_method_does_wherever_both_are_defined(play: Play, kind: Any) -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(kind)
+        for _ in range(2):
+            answers = [await ref.ask(message) for message in (1, 1.5, DoubleClick(), b"x", object())]
+            assert answers == ["scalar", "receive", "click", "receive", "receive"]
+            with pytest.raises(Unhandled):
+                await ref.ask(None)
+
+    play(program)
+
+
+def test_what_a_type_goes_to_does_not_depend_on_what_came_before(play: Play) -> None:
+    class Above: ...
+
+    class Left(Above): ...
+
+    class Right(Above): ...
+
+    class Below(Left, Right): ...
+
+    class Finder(Actor[Any, Any]):
+        @handles(Above)
+        def above(self, message: Above) -> str:
+            return "above"
+
+        @handles(Right)
+        def right(self, message: Right) -> str:
+            return "right"
 
     async def program(system: ActorSystem) -> None:
-        assert await system.spawn(Own).ask(1) == "receive"
+        ref = system.spawn(Finder)
+        assert [await ref.ask(message) for message in (Left(), Below())] == ["above", "right"]
+
+    play(program)
+
+
+def test_an_override_of_a_marked_method_that_is_a_generator_is_refused(play: Play) -> None:
+    class Generating(Desk):
+        def event(self, message: Event) -> Any:
+            yield message
+
+    async def program(system: ActorSystem) -> None:
+        with pytest.raises(NotAnActor, match=r"Generating\.event is a generator"):
+            system.spawn(Generating)
+
+    play(program)
+
+
+T = TypeVar("T")
+
+
+class Speaks(Protocol):
+    def speak(self) -> str: ...
+
+
+class Shape(ABC):
+    @abstractmethod
+    def area(self) -> float: ...
+
+
+class Kind(Enum):
+    ONE = 1
+
+
+class Named(NamedTuple):
+    name: str
+
+
+class Table(TypedDict):
+    name: str
+
+
+class Envelope(Generic[T]): ...
+
+
+def class_with(annotation: Any, *types: type) -> type:
+    """A class that handles `types` with a method whose parameter is annotated so."""
+
+    def take(self: Any, message: Any) -> None: ...
+
+    take.__annotations__ = {} if annotation is ... else {"message": annotation}
+    return type("Desk", (Actor,), {"take": handles(*types)(take)})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "types", "words"),
+    [
+        (str, (Get,), "Desk.take handles Get, but its parameter `message` is annotated str"),
+        ("str", (Get,), "annotated str: write @handles(str), or annotate it Get"),
+        (int | str, (Get,), "annotated int | str"),
+        ("Union[int, None]", (Get,), "handles Get"),
+        (Annotated[str, "text"], (Get,), "handles Get"),
+        (int, (int, str), "handles str"),
+        (None, (Get,), "handles Get"),
+        (Kind, (Get,), "annotated Kind"),
+        (int, (float,), "handles float"),
+        (Named, (Get,), "annotated Named"),
+        ("Desk", (Get,), "annotated Desk"),  # its own class, which is being made
+    ],
+)
+def test_a_method_for_a_type_that_its_parameter_cannot_be_is_refused_at_once(
+    annotation: Any, types: tuple[type, ...], words: str
+) -> None:
+    with pytest.raises(BadArgument) as caught:
+        class_with(annotation, *types)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "types"),
+    [
+        (..., (Get, int)),
+        (Any, (Get, int)),
+        (object, (Get, int)),
+        ("NotYetDefined", (Get,)),
+        ("this is no annotation", (Get,)),
+        (T, (Get,)),
+        (Speaks, (Get,)),
+        (Shape, (Get,)),  # which may be registered there later
+        (Table, (dict,)),
+        (Envelope[int], (Envelope,)),
+        (list[int], (list, Get)),
+        (Event | Printable, (Click, Both, Event)),
+        (int | str, (int, str, bool)),
+        (float, (int, bool, float)),
+        (complex, (int, float)),
+        (bytes, (bytearray,)),
+        (Click, (Event,)),  # of all events, only clicks may come
+        (Named, (tuple,)),
+        (Literal["a"], (str,)),
+        (NewType("Id", int), (str,)),
+        (type(None), (type(None),)),
+        (None, (type(None),)),
+    ],
+)
+def test_in_doubt_an_annotation_says_nothing_against_a_type(annotation: Any, types: tuple[type, ...]) -> None:
+    class_with(annotation, *types)
+
+
+def test_the_types_of_a_mixin_are_looked_at_when_it_is_spawned(play: Play) -> None:
+    class Mixin:
+        @handles(Get)
+        def get(self, message: str) -> None: ...
+
+    class Mixed(Mixin, Actor[Any, Any]): ...
+
+    async def program(system: ActorSystem) -> None:
+        with pytest.raises(BadArgument, match=r"Mixin\.get handles Get"):
+            system.spawn(Mixed)
 
     play(program)
 
@@ -304,3 +494,25 @@ def test_a_watchs_message_is_dispatched_by_its_type(play: Play) -> None:
         assert await watcher.ask("heard") is begin.notice
 
     play(program)
+
+
+def nothing(self: Any) -> None: ...
+def two(self: Any, message: int, other: int) -> None: ...
+def named(self: Any, message: int, *, other: int) -> None: ...
+
+
+@pytest.mark.parametrize("method", [nothing, two, named])
+def test_a_method_that_cannot_be_called_with_a_message_is_refused_at_once(method: Any) -> None:
+    with pytest.raises(BadArgument, match=r"Counter\.add handles int, but cannot be called with a message: write"):
+        type("Counter", (Actor,), {"add": handles(int)(method)})
+
+
+def optional(self: Any, message: int, other: int = 1, *, third: int = 2) -> None: ...
+def anything(self: Any, *messages: int) -> None: ...
+def all_of_it(*everything: Any, **more: Any) -> None: ...
+
+
+@pytest.mark.parametrize("method", [optional, anything, all_of_it])
+def test_a_method_may_take_more_than_a_message_if_it_need_not(method: Any) -> None:
+    made = type("Counter", (Actor,), {"add": handles(int)(method)})
+    assert made.__name__ == "Counter"

@@ -18,6 +18,7 @@ from greenroom import (
     Context,
     ExitKind,
     ManualClock,
+    OnExit,
     State,
     SystemConfig,
 )
@@ -131,7 +132,7 @@ def test_nothing_that_hangs_keeps_an_actor_from_ending(
         if how == "by its parent":
             parent.stop()
         elif how == "shutdown":
-            shutdown = asyncio.ensure_future(system.shutdown())
+            shutdown = asyncio.ensure_future(system.shutdown(drain=False))
             await turns(5)
         else:
             getattr(ref, how)()
@@ -309,7 +310,7 @@ def test_a_handler_that_is_always_busy_is_forced_too(play: Play) -> None:  # cas
         system.spawn(spin, name="spinning").tell("go")
         quiet = system.spawn(Plain, name="quiet")
         assert await quiet.ask("hello") == "hello"
-        stopping = asyncio.ensure_future(system.shutdown(timeout=PATIENCE))
+        stopping = asyncio.ensure_future(system.shutdown(timeout=PATIENCE, drain=False))
         await quiet.terminated()
         while not stopping.done():
             clock.step(clock.now() + PATIENCE)  # from deadline to deadline; advance() would wait until nobody is busy
@@ -406,7 +407,7 @@ def test_an_async_handler_that_never_ends_does_not_hold_up_a_sync_program() -> N
             begun.set()
             return await super().receive(message)
 
-    with ActorSystem(config=SystemConfig(stop_timeout=0.05)) as system:
+    with ActorSystem(config=SystemConfig(stop_timeout=0.05, on_exit=OnExit.DISCARD)) as system:
         system.spawn(Heard, log, name="deaf").tell("hang")
         assert begun.wait(PATIENCE)
         act = system.close

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import ActorSystem, ActorTerminated, Context, ExitKind, ManualClock
+from greenroom import (
+    Actor,
+    ActorSystem,
+    ActorTerminated,
+    ChildSpec,
+    Context,
+    ExitKind,
+    ManualClock,
+    Supervisor,
+)
+from greenroom.errors import ConfigError
 from tests.conformance.askers import until
 from tests.conformance.lives import HookedAsync, ended
 from tests.gates import Gate, turns
@@ -66,8 +76,7 @@ def test_a_handler_that_is_cancelled_may_clean_up(play: Play, how: str) -> None:
         await clock.advance(0.0 if how == "kill" else STOP_TIMEOUT)
         cleaning.set_result(None)
         assert await asked == "tidied up"
-        reason = await ended(system, ref)
-        assert reason.kind is (ExitKind.KILLED if how == "kill" else ExitKind.NORMAL)
+        assert (await ended(system, ref)).kind is ExitKind.KILLED
         assert system.ledger(ref).handled == 1
 
     play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
@@ -127,3 +136,201 @@ def test_a_kill_while_a_kill_is_under_way_changes_nothing(play: Play, hook: str)
     system = play(program, clock=clock)
     assert system.report is not None
     assert system.report.forced == ("/deaf",)
+
+
+class Leaving(Actor[Any, Any]):
+    """Stops itself in the middle of a message, and takes its time for the rest."""
+
+    def __init__(self, gate: Gate, log: list[str], first: bool = True) -> None:
+        self.gate = gate
+        self.log = log
+        self.first = first
+
+    async def receive(self, message: Any) -> str:
+        if not self.first:
+            await asyncio.sleep(0)
+        self.ctx.stop()
+        try:
+            await self.gate
+        except asyncio.CancelledError:
+            self.log.append("cancelled")
+            raise
+        self.log.append("done")
+        return "done"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_actor_that_stops_itself_may_take_its_time_for_the_message_in_hand(
+    play: Play, first: bool
+) -> None:  # case 57, M5
+    clock = ManualClock()
+    gate, log = Gate(), list[str]()
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Leaving, gate, log, first)
+        asked = ref.ask("go", timeout=None)
+        ref.tell("too late")
+        for _ in range(3):
+            await clock.advance(10 * STOP_TIMEOUT)
+        assert log == []
+        gate.set_result(None)
+        assert await asked == "done"
+        assert (await ended(system, ref)).kind is ExitKind.NORMAL
+        assert log == ["done"]
+        assert system.ledger(ref).dead_lettered == 1
+
+    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    assert system.report is not None
+    assert system.report.forced == ()
+
+
+@pytest.mark.parametrize("how", ["stop", "parent", "shutdown"])
+def test_whoever_stops_it_from_outside_waits_no_longer_for_that(play: Play, how: str) -> None:  # case 57, M5
+    clock = ManualClock()
+    gate, log = Gate(), list[str]()
+
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(HookedAsync)
+        ref = system.spawn(Leaving, gate, log, parent=parent)
+        ref.tell("go")
+        await clock.advance(10 * STOP_TIMEOUT)
+        assert log == []
+        if how == "shutdown":
+            ending = asyncio.ensure_future(system.shutdown())
+        else:
+            (ref if how == "stop" else parent).stop()
+            ending = asyncio.ensure_future(ref.terminated())  # type: ignore[arg-type]
+        await clock.advance(STOP_TIMEOUT)
+        await clock.advance(0.0)
+        await ending
+        assert log == ["cancelled"]
+
+    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+
+
+def test_the_deadline_of_a_hook_starts_when_the_actor_that_stops_itself_comes_to_it(play: Play) -> None:  # case 57
+    clock = ManualClock()
+    gate, log = Gate(), list[str]()
+
+    class Slow(Leaving):
+        async def pre_stop(self) -> None:
+            self.log.append("pre_stop")
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self.log.append("left")
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Slow, gate, log)
+        ref.tell("go")
+        await clock.advance(10 * STOP_TIMEOUT)
+        gate.set_result(None)
+        await clock.advance(0.9 * STOP_TIMEOUT)
+        assert log == ["done", "pre_stop"]
+        await clock.advance(0.2 * STOP_TIMEOUT)
+        await ended(system, ref)
+        assert log == ["done", "pre_stop", "left"]
+
+    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+
+
+@pytest.mark.parametrize(
+    ("given", "of_parent", "seconds"),
+    [
+        (1.0, None, 1.0),
+        (10, None, 10.0),
+        (None, 20.0, 20.0),
+        (2.0, 20.0, 2.0),
+        (None, None, STOP_TIMEOUT),
+        (0, None, 0.0),
+    ],
+)
+def test_a_spawn_says_how_long_its_actor_and_the_children_of_that_have_to_stop(
+    play: Play, given: Any, of_parent: float | None, seconds: float
+) -> None:  # case 57, M5
+    clock = ManualClock()
+    log: list[str] = []
+
+    class Hanging(Actor[Any, Any]):
+        async def receive(self, message: Any) -> None:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                log.append("left")
+
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(HookedAsync, stop_timeout=of_parent)
+        ref = system.spawn(Hanging, parent=parent, stop_timeout=given)
+        ref.tell("go")
+        await clock.advance(0.0)
+        ref.stop()
+        if seconds:
+            await clock.advance(0.9 * seconds)
+            assert log == []
+        await clock.advance(0.2 * seconds)
+        await ended(system, ref)
+        assert log == ["left"]
+
+    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+
+
+def test_a_parent_waits_for_its_children_as_long_as_its_spawn_says(play: Play) -> None:  # case 57, M5
+    clock = ManualClock()
+    gate, log = Gate(), list[str]()
+
+    class Slow(HookedAsync):
+        async def post_stop(self) -> None:
+            await gate
+            log.append("done")
+
+    async def program(system: ActorSystem) -> None:
+        parent = system.spawn(HookedAsync, stop_timeout=100.0)
+        child = system.spawn(Slow, parent=parent)
+        await child.started()
+        parent.stop()
+        await clock.advance(10 * STOP_TIMEOUT)
+        gate.set_result(None)
+        assert (await ended(system, parent)).kind is ExitKind.NORMAL
+        assert log == ["done"]
+
+    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    assert system.report is not None
+    assert system.report.forced == ()
+
+
+def test_a_childs_spec_says_it_before_its_supervisors_spawn(play: Play) -> None:  # case 57, J10
+    clock = ManualClock()
+    gate, log = Gate(), list[str]()
+
+    async def program(system: ActorSystem) -> None:
+        spec = Supervisor.spec([ChildSpec("slow", Hung, (gate, log), shutdown=1.0)])
+        supervisor = system.spawn(Supervisor, spec, stop_timeout=100.0)
+        await supervisor.started()
+        child = system.actor(f"{supervisor.path}/slow")
+        assert child is not None
+        child.tell("go")
+        await clock.advance(0.0)
+        supervisor.stop()
+        await clock.advance(1.1)
+        await ended(system, supervisor)
+        assert log == ["cancelled"]
+
+    class Hung(Leaving):
+        async def receive(self, message: Any) -> str:
+            try:
+                await self.gate
+            except asyncio.CancelledError:
+                self.log.append("cancelled")
+            return ""
+
+    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+
+
+@pytest.mark.parametrize("wrong", [-1, float("inf"), float("nan"), "5", True])
+def test_a_wrong_stop_timeout_is_refused_by_spawn(play: Play, wrong: Any) -> None:  # J9
+    async def program(system: ActorSystem) -> None:
+        with pytest.raises(ConfigError, match=r"stop_timeout=.* must be a number of seconds, zero or more"):
+            system.spawn(HookedAsync, stop_timeout=wrong)
+        assert system.actors() == []
+
+    play(program)

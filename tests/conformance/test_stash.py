@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greenroom import Actor, ActorSystem, Behavior, Behaviors, Context, Lane, MailboxConfig, ManualClock, Timer
+from greenroom.errors import BadArgument
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.cast import FOREIGN, Listener
 from tests.conformance.doors import DOORS, AsyncDoor, Door
@@ -287,6 +288,187 @@ def test_a_stashed_tick_is_handled_unless_its_timer_is_cancelled(play: Play, can
         ref.stop()
 
     play(program, clock=clock)
+
+
+class Served(Actor[Any, Any]):
+    """Handles one request at a time, and puts the others aside until it is told that one is done."""
+
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+        self.busy = False
+        self.calls = 0
+
+    def receive(self, message: Any) -> Any:
+        self.calls += 1
+        if message == "done":
+            self.busy = False
+            return self.ctx.unstash()
+        if message == "calls":
+            return self.calls
+        if isinstance(message, tuple):
+            return self.ctx.unstash(*message)
+        if self.busy:
+            self.ctx.stash()
+            return None
+        self.busy = True
+        self.log.append(message)
+        return message
+
+
+class AsyncServed(Served):
+    async def receive(self, message: Any) -> Any:
+        await asyncio.sleep(0)
+        return super().receive(message)
+
+
+@pytest.mark.parametrize("kind", [Served, AsyncServed])
+def test_a_stash_is_served_one_at_a_time_with_as_much_work_as_there_are_messages(
+    play: Play, kind: type[Served]
+) -> None:  # case 51
+    async def program(system: ActorSystem) -> None:
+        for count in (150, 600):
+            log: list[Any] = []
+            ref = system.spawn(kind, log)
+            for number in range(count):
+                ref.tell(number)
+            for number in range(count):
+                assert await ref.ask("done") == (1 if number < count - 1 else 0)
+            await system.settle()
+            assert log == list(range(count))
+            # Each was handled twice, but the first, and each end of one once.
+            assert await ref.ask("calls") == 3 * count
+            assert system.ledger(ref).queued == 0
+
+    play(program)
+
+
+@pytest.mark.parametrize("suspends", [False, True])
+def test_the_first_of_those_put_aside_come_back_in_order_and_ahead_of_newer_ones(
+    play: Play, suspends: bool
+) -> None:  # case 51
+    heard: list[Any] = []
+
+    class Ajar(Actor[Any, Any]):
+        is_open = False
+
+        def receive(self, message: Any) -> Any:
+            return self.later(message) if suspends else self.take(message)
+
+        async def later(self, message: Any) -> Any:
+            await asyncio.sleep(0)
+            return self.take(message)
+
+        def take(self, message: Any) -> Any:
+            if message == "open":
+                self.is_open = True
+                return self.ctx.unstash(3)
+            if self.is_open:
+                heard.append(message)
+            else:
+                self.ctx.stash()
+            return None
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Ajar)
+        for number in range(5):
+            ref.tell(number)
+        ref << "open" << "newer"
+        await system.settle()
+        assert heard == [0, 1, 2, "newer"]
+        assert assert_ledger_balanced(system, ref).queued == 2
+        assert await ref.ask("open") == 2
+        await system.settle()
+        assert heard == [0, 1, 2, "newer", 3, 4]
+
+    play(program)
+
+
+def test_unstash_says_how_many_come_back(play: Play) -> None:  # case 51
+    log: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Served, log)
+        for number in range(8):
+            ref.tell(number)
+        # Nobody is free, so what comes back is put aside again, behind the others.
+        assert [await ref.ask((n,)) for n in (0, 1, 3, 100)] == [0, 1, 3, 7]
+        assert await ref.ask(()) == 1
+        await system.settle()
+        ledger = assert_ledger_balanced(system, ref)
+        assert ledger.queued == 7
+        for wrong in (-1, 1.0, "1", True, None):
+            with pytest.raises(BadArgument, match=r"unstash\(\) takes how many"):
+                await system.spawn(Served, log).ask((wrong,))
+        ref.stop()
+
+    play(program)
+
+
+def test_a_behaviors_stash_gives_back_the_first_ones(play: Play) -> None:  # case 51, M13
+    heard: list[Any] = []
+
+    def gather(stash: Any) -> Behavior:
+        def keep(ctx: Context, message: Any) -> Any:
+            if message != "two":
+                stash.put()
+                return Behaviors.same
+            assert stash.unstash(2) == 2
+            assert len(stash) == 2
+            return Behaviors.receive(hear)
+
+        def hear(ctx: Context, message: Any) -> Any:
+            heard.append(message)
+            return stash.unstash()
+
+        return Behaviors.receive(keep)
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Behaviors.with_stash(10, gather))
+        ref << 1 << 2 << 3 << 4 << "two" << "newer"
+        await system.settle()
+        # When 1 is handled, 3 goes ahead of 2, which is queued.
+        assert heard == [1, 3, 4, 2, "newer"]
+
+    play(program)
+
+
+def test_what_a_key_keeps_out_of_the_mailbox_stays_in_the_stash(play: Play) -> None:  # cases 4, 51
+    broken: list[Any] = []
+
+    def key(message: Any) -> int:
+        if message in broken:
+            raise ValueError("no key")
+        return 0
+
+    heard: list[Any] = []
+
+    def door(ctx: Context, message: Any) -> Any:
+        if message == "three":
+            broken.append(2)
+            try:
+                ctx.unstash(3)
+            except ValueError:
+                broken.clear()
+                return ctx.unstash_all()
+        if message in heard or broken:
+            return None
+        if isinstance(message, int) and ("put", message) not in heard:
+            heard.append(("put", message))
+            ctx.stash()
+        else:
+            heard.append(message)
+        return None
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(door, mailbox=MailboxConfig(priority=key))
+        for number in (1, 2, 3, 4):
+            ref.tell(number)
+        assert await ref.ask("three") == 3  # the last of the three is in
+        await system.settle()
+        assert sorted(one for one in heard if isinstance(one, int)) == [1, 2, 3, 4]
+        assert system.ledger(ref).queued == 0
+
+    play(program)
 
 
 @given(st.lists(st.sampled_from(["message", "open", "close"]), max_size=40), st.booleans())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.behavior import STOPPED, Behavior, Failed, Receive, Setup, Supervised, refuse_generator
-from greenroom.actor.records.record import ActorRecord, Settings
+from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import BadArgument, NotAnActor
 from greenroom.exits import NORMAL
 
@@ -30,27 +30,34 @@ __all__ = [
 ]
 
 
+MOST_BEHAVIORS = 1000
+"""How many behaviors an actor may have to go back to."""
+
+
 class CurrentBehavior(NamedTuple):
     """What an actor is at present: who handles its messages, and its signals."""
 
     handler: Callable[..., object]
     subject: object
     on_signal: Callable[..., object] | None
+    answers: tuple[type[Exception], ...] = ()
 
 
 def install_behavior(record: ActorRecord, part: BehaviorPart) -> None:
     """Let `part` handle what comes."""
     record.cell.handler = part.handler
     record.cell.subject = part.subject
-    if part.on_signal is not None or record.extras is not None:
-        record.ensure_extras().on_signal = part.on_signal
+    if part.on_signal is not None or part.answers or record.extras is not None:
+        extras = record.ensure_extras()
+        extras.on_signal = part.on_signal
+        extras.answers = part.answers
 
 
 def resolve_behavior(record: ActorRecord, behavior: object) -> CurrentBehavior:
     """Find out what a behavior, function or method is made of; behaviors that need something are given it."""
     while isinstance(behavior, Setup | Supervised):
         if isinstance(behavior, Supervised):
-            record.ensure_extras().settings_of_behavior = Settings(behavior.supervision, record.settings().env)
+            record.ensure_extras().settings_of_behavior = record.settings().supervised_by(behavior.supervision)
             behavior = behavior.behavior
         else:
             behavior = _set_up(record, behavior)
@@ -65,7 +72,7 @@ def resolve_behavior(record: ActorRecord, behavior: object) -> CurrentBehavior:
         record.cell.loop.host.request_end(record.cell, NORMAL)
         return CurrentBehavior(_ignore, record, None)
     if isinstance(behavior, Receive):
-        return CurrentBehavior(behavior.handler, record, behavior.on_signal)
+        return CurrentBehavior(behavior.handler, record, behavior.on_signal, behavior.answers)
     if isinstance(behavior, Behavior) or not callable(behavior):
         raise NotAnActor(f"{behavior!r} cannot handle messages: give a Behaviors.receive(...), or a function")
     return _part_of_function(record, behavior)
@@ -98,32 +105,39 @@ def _part_of_function(record: ActorRecord, function: Callable[..., object]) -> C
     raise NotAnActor(f"{function!r} cannot handle messages: it must take (ctx, message), or a method (message)")
 
 
-def become(record: ActorRecord, behavior: object) -> None:
-    """Handle what comes next with `behavior`; `unbecome` goes back."""
+def become(record: ActorRecord, behavior: object, push: bool = False) -> None:
+    """Handle what comes next with `behavior`, in place of the present one or, with `push`, on top of it.
+
+    The first behavior always stays below, for `unbecome` and for its hooks.
+    """
     if record.cell.handler is None:
         raise BadArgument(f"{record.cell.shown()} has no behavior yet: return it from the setup, instead of become()")
+    if push and record.extras is not None and len(record.extras.behaviors) >= MOST_BEHAVIORS:
+        raise BadArgument(
+            f"{record.cell.shown()} has {MOST_BEHAVIORS:,} behaviors to go back to, which is the limit: use "
+            "`unbecome()`, or replace the present behavior with `become(...)` without `push=True`"
+        )
     part = resolve_behavior(record, behavior)
     extras = record.ensure_extras()
-    extras.behaviors.append(CurrentBehavior(record.cell.handler, record.cell.subject, extras.on_signal))
+    if push or not extras.behaviors:
+        present = CurrentBehavior(record.cell.handler, record.cell.subject, extras.on_signal, extras.answers)
+        extras.behaviors.append(present)
     install_behavior(record, part)
 
 
 def unbecome(record: ActorRecord) -> None:
-    """Go back to what it was before the last `become`; nothing happens if there is no such thing."""
+    """Go back to what the last push saved, or to the first behavior; nothing happens if it has that."""
     if record.extras is not None and record.extras.behaviors:
         install_behavior(record, record.extras.behaviors.pop())
 
 
 def become_next(cell: Cell, behavior: object) -> None:
-    """A handler returned a behavior that is more than a word: be that. The first one stays below, for its hooks."""
+    """A handler returned a behavior that is more than a word: be that."""
     if isinstance(behavior, Failed):
         raise behavior.cause
     record = cell.record
     if isinstance(record, ActorRecord):
-        if record.extras is None or not record.extras.behaviors:
-            become(record, behavior)
-        else:
-            install_behavior(record, resolve_behavior(record, behavior))
+        become(record, behavior)
 
 
 def close_unawaited(awaitable: Any) -> None:

@@ -31,7 +31,7 @@ from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.actor.records.restartstate import restart_state_of
 from greenroom.actor.records.states import State
 from greenroom.actor.relations.watch import unwatch_all
-from greenroom.exits import KILLED, SHUTDOWN, ExitReason
+from greenroom.exits import FORCED, KILLED, SHUTDOWN, ExitReason
 
 if TYPE_CHECKING:
     from greenroom.actor.records.ports import ActorHost
@@ -56,6 +56,8 @@ def end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) ->
     if extras.phase != NONE:
         _end_all_the_more(life, cell, record, extras, reason)
         return
+    if extras.forced and reason is not KILLED:
+        reason = FORCED
     restart_state = extras.restart_state
     comes_back = restart_state is not None and is_to_come_back(life, record, extras.ending or reason)
     if restart_state is not None:
@@ -170,6 +172,7 @@ def let_go(record: ActorRecord, extras: Extras) -> None:
     # What it became may refer to it: without these it is freed at once.
     extras.behaviors.clear()
     extras.on_signal = extras.stash = extras.keyed = None
+    extras.answers = ()
 
 
 def tell(extras: Extras, reason: ExitReason) -> None:

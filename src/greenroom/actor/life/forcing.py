@@ -129,21 +129,24 @@ def limit_start(life: ActorHost, cell: Cell, record: ActorRecord) -> None:
     """The start of an actor waits for something: it must not for ever. A supervisor waits for its children, which have
     deadlines of their own.
     """
-    seconds = life.port.start_timeout
+    seconds = life.port.config.start_timeout
     extras = record.ensure_extras()
-    if extras.start_deadline is None and seconds < inf and not extras.orderly:
+    if extras.start_deadline is None and seconds is not None and seconds < inf and not extras.orderly:
         extras.start_deadline = StartDeadline(cell, incarnation_of(record), seconds)
 
 
-def patience_of(life: ActorHost, extras: Extras) -> float:
+def patience_of(life: ActorHost, record: ActorRecord) -> float:
     """Seconds that an actor has to end; inf for as long as it likes."""
+    extras = record.ensure_extras()
     if extras.ending is KILLED:
         return GRACE
     restart_state = extras.restart_state
     if restart_state is not None and restart_state.patience is not None:
         return restart_state.patience
-    # The children of a supervisor have times of their own.
-    return inf if extras.orderly and extras.phase == ending.WAITING else life.port.stop_timeout
+    if extras.orderly and extras.phase == ending.WAITING:
+        return inf  # the children of a supervisor have times of their own
+    own: float | None = record.settings().stop_timeout
+    return life.port.config.stop_timeout if own is None else own
 
 
 def _force(life: ActorHost, cell: Cell, record: ActorRecord) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from greenroom._core.itemkinds import MESSAGE
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.records.record import Tombstone
-from greenroom.errors import ConfigError, NoMessage, StashFull
+from greenroom.errors import BadArgument, ConfigError, NoMessage, StashFull
 
 if TYPE_CHECKING:
     from greenroom._core.ports import Hand
 
-__all__ = ["DEFAULT_CAPACITY", "Stash", "require_capacity"]
+__all__ = ["DEFAULT_CAPACITY", "Stash", "require_capacity", "require_number_of_messages"]
 
 DEFAULT_CAPACITY = 1000
 
@@ -23,6 +24,13 @@ def require_capacity(capacity: object) -> int:
     if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
         raise ConfigError("stash capacity", capacity, "must be a whole number, and at least 1")
     return capacity
+
+
+def require_number_of_messages(n: object) -> int:
+    """The same, if so many messages can be unstashed."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise BadArgument(f"unstash() takes how many messages to queue again, zero or more, not {n!r}")
+    return n
 
 
 class Stash:
@@ -61,29 +69,44 @@ class Stash:
 
     def unstash_all(self) -> int:
         """Queue everything that was put aside, in its order, ahead of what is queued; how many messages that were."""
+        return self._unstash_on_loop("unstash_all()", len(self._entries))
+
+    def unstash(self, n: int = 1) -> int:
+        """Queue the first `n` messages that were put aside, in their order, ahead of what is queued; how many."""
+        return self._unstash_on_loop("unstash()", require_number_of_messages(n))
+
+    def _unstash_on_loop(self, what: str, most: int) -> int:
         cell = self._cell
         if not cell.is_foreign():
-            return self._unstash()
+            return self._unstash(most)
         self._hand()  # which refuses a handler that was given up
-        count: int = cell.loop.host.call("unstash_all()", self._unstash)
+        count: int = cell.loop.host.call(what, partial(self._unstash, most))
         return count
 
     def _hand(self) -> Hand | None:
         """What has the actor in hand, as seen from this thread."""
         record = self._cell.record
-        return None if type(record) is Tombstone else record.hand()
+        return None if type(record) is Tombstone else record._hand()
 
-    def _unstash(self) -> int:
+    def _unstash(self, most: int) -> int:
+        count = min(most, len(self._entries))
         handoff = self._cell.handoff()
-        if handoff is not None:
+        if handoff is not None and count:
             handoff.keep_the_rest()
-        count = len(self._entries)
-        while self._entries:
-            # Out only when it is in again: a mailbox with priorities asks for its key, and that may raise.
-            message, sender, lane = self._entries[-1]
-            self._cell.loop.admission.take_back(self._cell, message, sender, lane)
-            self._entries.pop()
+        first = [self._entries.popleft() for _ in range(count)]
+        try:
+            while first:
+                message, sender, lane = first[-1]
+                self._cell.loop.admission.take_back(self._cell, message, sender, lane)
+                first.pop()
+        finally:
+            # What is not in again: a mailbox with priorities asks for its key, and that may raise.
+            self._entries.extendleft(reversed(first))
         return count
+
+    def senders(self) -> list[object]:
+        """Who sent what is put aside."""
+        return [sender for _, sender, _ in self._entries]
 
     def give_up(self) -> list[tuple[object, object]]:
         """Hand out everything, for good."""
