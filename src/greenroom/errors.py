@@ -76,6 +76,7 @@ __all__ = [
     "TooManyWatches",
     "Unhandled",
     "UnknownDispatcher",
+    "WaitTimeout",
     "WaitsForItself",
     "WatchError",
     "WireError",
@@ -107,6 +108,15 @@ def in_words(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {text}" if text else type(cause).__name__
 
 
+def counted(number: int | None, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "actor"), counted(2, "actor"), counted(0, "message")
+    ('1 actor', '2 actors', '0 messages')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def add_note(cause: BaseException, note: str) -> None:
     """Say more about `cause`, once: the same exception may come by again. Not every exception lets itself be noted."""
     with suppress(Exception):
@@ -114,10 +124,20 @@ def add_note(cause: BaseException, note: str) -> None:
             cause.add_note(note)
 
 
+def hand_on_notes(source: BaseException, target: BaseException) -> None:
+    """Let an error that is told instead of `source` say what the runtime noted on that."""
+    for note in getattr(source, "__notes__", ()):
+        if isinstance(note, str) and note.startswith("Greenroom: "):
+            add_note(target, note)
+
+
 class GreenroomError(Exception):
     """The base of every exception raised by Greenroom."""
 
     code: ClassVar[str] = "greenroom"
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
 
     def __reduce__(self) -> tuple[Callable[..., GreenroomError], tuple[object, ...]]:
         # The constructors take more than the text, so pickle's own `cls(*args)` would not do.
@@ -143,7 +163,8 @@ class MailboxFull(GreenroomError):
     def __init__(self, ref: object, message: object, lane: object, capacity: int) -> None:
         super().__init__(
             f"the mailbox of {ref} is full ({capacity} queued in {lane}); the message is in `.message`: "
-            "send it later, give the mailbox more capacity, or choose an overflow policy that drops"
+            "wait for room with send() or send_sync(), give the mailbox more capacity, or choose an overflow policy "
+            "that drops"
         )
         self.ref = ref
         self.message = message
@@ -157,7 +178,8 @@ class TooManyActors(GreenroomError):
     code = "too_many_actors"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} actors are alive, which is the limit; stop some, or raise `max_actors`")
+        alive = f"{counted(limit, 'actor')} {'is' if limit == 1 else 'are'} alive"
+        super().__init__(f"{alive}, which is the limit; stop some, or raise `max_actors`")
         self.limit = limit
 
 
@@ -257,8 +279,8 @@ class WrongThread(GreenroomError):
 
     code = "wrong_thread"
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} belongs to its loop's own thread; from another thread, send a message instead")
+    def __init__(self, what: str, remedy: str = "from another thread, send a message instead") -> None:
+        super().__init__(f"{what} belongs to its loop's own thread; {remedy}")
 
 
 class BadArgument(GreenroomError, TypeError, ValueError):
@@ -398,8 +420,8 @@ class StashFull(GreenroomError):
 
     def __init__(self, ref: object, capacity: int) -> None:
         super().__init__(
-            f"the stash of {ref} holds {capacity} messages, which is its limit; unstash some, or give it more room "
-            "with `ctx.stash_capacity`"
+            f"the stash of {ref} holds {counted(capacity, 'message')}, which is its limit; unstash some, or give it "
+            "more room with `ctx.stash_capacity`"
         )
         self.ref = ref
         self.capacity = capacity
@@ -441,7 +463,8 @@ class RestartLimit(GreenroomError):
 
     def __init__(self, ref: object, child: object, reason: object, limit: int, period: float) -> None:
         super().__init__(
-            f"{child} ended ({reason}) and {ref} may not restart it: more than {limit} restarts in {period} s; "
+            f"{child} ended ({reason}) and {ref} may not restart it: more than {counted(limit, 'restart')} in "
+            f"{period} s; "
             "find out why it ends, or raise `intensity`"
         )
         self.ref = ref
@@ -645,24 +668,35 @@ class FrameTooLarge(WireError, ValueError):
 
 
 class FailedElsewhere(GreenroomError):
-    """An exception of another process, which cannot be brought here as it is. `.kind` names its class."""
+    """An exception of another process, which cannot be brought here as it is. `.kind` names its class.
+
+    It holds something that cannot be pickled: leave that out, in its `__reduce__`.
+    """
 
     code = "failed_elsewhere"
 
     def __init__(self, kind: str, words: str) -> None:
-        super().__init__(f"{words} (a {kind} of another process, which cannot be pickled)")
+        super().__init__(
+            f"{words} (a {kind} of another process, which cannot be pickled: define its class at the top of a module, "
+            "or give it a `__reduce__`)"
+        )
         self.kind = kind
         self.words = words
 
 
 class NotSendable(GreenroomError, TypeError):
-    """A message cannot be sent to another process. The sender has it still: `message`."""
+    """A message, or what an actor is made from, cannot be sent to another process. The sender has it still: `message`.
+
+    `why` says what prevents it.
+    """
 
     code = "not_sendable"
 
-    def __init__(self, message: object, why: str) -> None:
-        super().__init__(f"a {type(message).__name__} cannot be sent to another process: {why}")
+    def __init__(self, message: object, why: str, what: str | None = None) -> None:
+        subject = f"a {type(message).__name__}" if what is None else what
+        super().__init__(f"{subject} cannot be sent to another process: {why}")
         self.message = message
+        self.why = why
 
     def __reduce__(self) -> tuple[Callable[..., GreenroomError], tuple[object, ...]]:
         import pickle
@@ -738,6 +772,17 @@ class SettleTimeout(GreenroomError, TimeoutError):
     def __init__(self, name: str, timeout: float, busy: str) -> None:
         super().__init__(f"the system {name!r} was still busy after {timeout} s: {busy}")
         self.busy = busy
+
+
+class WaitTimeout(GreenroomError, TimeoutError):
+    """What a thread waited for in an actor's life did not come in time; the actor goes on."""
+
+    code = "wait_timeout"
+
+    def __init__(self, ref: object, what: str, timeout: float) -> None:
+        super().__init__(f"{ref} had not {what} after {timeout:g} s: wait longer with `timeout=`, or look at its state")
+        self.ref = ref
+        self.timeout = timeout
 
 
 class ClockHeldUp(GreenroomError, TimeoutError):

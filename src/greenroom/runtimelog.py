@@ -16,9 +16,12 @@ terminal, as `logging` itself does with what the handlers of its own raise, and 
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 from contextlib import suppress
 from types import TracebackType
+
+from greenroom.tracebacks import fold
 
 __all__ = ["RuntimeLog", "print_error"]
 
@@ -58,7 +61,10 @@ class RuntimeLog:
 
     def exception(self, text: str, *args: object, extra: dict[str, object] | None = None) -> None:
         """Log that something failed, with the exception that is being handled."""
-        self._write(logging.ERROR, text, args, extra, True)
+        exc = sys.exception()
+        if exc is not None:
+            fold(exc)
+        self._write(logging.ERROR, text, args, extra, exc)
 
     def log(self, level: int, text: str, *args: object, extra: dict[str, object] | None = None) -> None:
         """Log on a level."""

@@ -92,7 +92,7 @@ def test_a_reply_to_nobody_is_told_of_who_gave_it(play: Play) -> None:
         ref = system.spawn(replies, name="one")
         ref.tell(5)
         await system.settle()
-        assert_fields(logs, "dead letter: int from /one to None: nobody to reply to", ref)
+        assert_fields(logs, "dead letter: int from /one to outside: nobody to reply to", ref)
 
     with capture_logs(quiet=True) as logs:
         play(program)

@@ -98,7 +98,7 @@ def test_one_restart_too_many_is_a_record_of_the_child_and_one_of_the_supervisor
     play(program)
     records = failures(caplog)
     assert [(record.actor, record.incarnation) for record in records] == [("/boss/a", 1), ("/boss/a", 2), ("/boss", 1)]
-    assert "more than 1 restarts in 5 s" in records[1].getMessage()
+    assert "more than 1 restart in 5 s" in records[1].getMessage()
     assert "/boss" in records[1].decision
     assert "it is stopped" in records[2].decision
     assert records[2].exc_info[1] is BAD

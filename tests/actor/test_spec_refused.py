@@ -340,3 +340,56 @@ def test_a_generator_is_refused_by_become_with_a_remedy(play: Play) -> None:  # 
         await ref.ask("second")  # it is what it was
 
     play(program)
+
+
+def count(ctx: Context, message: Any) -> Any:
+    yield message
+
+
+async def count_async(ctx: Context, message: Any) -> Any:
+    yield message
+
+
+async def count_later(ctx: Context, message: Any) -> Any:
+    return count(ctx, message)
+
+
+@pytest.mark.parametrize("dispatcher", ["concurrent", "parallel", "pinned"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda ctx, message: count(ctx, message),
+        lambda ctx, message: count_async(ctx, message),
+        count_later,
+        Behaviors.receive(lambda ctx, message: count(ctx, message)),
+    ],
+)
+def test_a_told_handler_that_returns_a_generator_fails_and_is_told_why(
+    play: Play, made: Any, dispatcher: str
+) -> None:  # J9
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(made, name="counter", dispatcher=dispatcher)
+        generator = await ref.ask("x")  # an asker may have use for it
+        assert hasattr(generator, "gi_frame") or hasattr(generator, "ag_frame")
+        ref.tell("x")
+        reason = await ref.terminated()
+        assert isinstance(reason.cause, NotAnActor)
+        for word in ("/counter returned the generator count", "which nobody runs", "`tell`"):
+            assert word in str(reason.cause)
+        assert system.ledger(ref).failed == 1
+
+    play(program)
+
+
+@pytest.mark.parametrize("dispatcher", ["concurrent", "parallel", "pinned"])
+def test_a_hook_that_returns_a_generator_has_failed(play: Play, dispatcher: str) -> None:  # J9
+    class Wrapped(Greeter):
+        pre_start: Any = functools.partialmethod(lambda self, ctx: count(ctx, None), None)
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Wrapped, name="wrapped", dispatcher=dispatcher)
+        reason = await ref.terminated()
+        assert isinstance(reason.cause, NotAnActor)
+        assert "pre_start of /wrapped returned the generator count" in str(reason.cause)
+
+    play(program)

@@ -77,6 +77,52 @@ def test_a_handler_that_blocks_is_named_with_its_stack_and_advice(
     assert "in block_here" in text
 
 
+class Constructed(Blocking):
+    """Its hook is a coroutine that blocks, and its handler is none."""
+
+    async def pre_start(self) -> None:
+        await asyncio.sleep(0)
+        block_here(self.told)
+
+    def receive(self, message: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", [AsyncBlocking, Constructed])
+def test_an_actor_on_parallel_whose_coroutine_blocks_is_not_told_to_go_there(
+    kind: type[Blocking], caplog: pytest.LogCaptureFixture
+) -> None:  # B5
+    told = Told()
+
+    async def main() -> None:
+        async with ActorSystem("test", config=SystemConfig(stuck_after=STUCK_AFTER)) as system:
+            system.observers.add(told)
+            assert await system.spawn(kind, told, name="blocker", dispatcher="parallel").ask("it", timeout=None)
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    [record] = [record for record in caplog.records if "has held its system's thread" in record.getMessage()]
+    text = record.getMessage()
+    assert 'dispatcher="parallel"' not in text
+    assert "It is on the dispatcher 'parallel', but an `async def` runs on this thread" in text
+    for advice in ("plain `def`", "asyncio.to_thread", 'dispatcher="pinned"'):
+        assert advice in text
+
+
+def test_a_coroutine_that_blocks_is_not_told_that_parallel_alone_would_do(caplog: pytest.LogCaptureFixture) -> None:
+    told = Told()
+
+    async def main() -> None:
+        async with ActorSystem("test", config=SystemConfig(stuck_after=STUCK_AFTER)) as system:
+            system.observers.add(told)
+            assert await system.spawn(AsyncBlocking, told).ask("it", timeout=None)
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    [record] = [record for record in caplog.records if "has held its system's thread" in record.getMessage()]
+    assert 'make it a plain `def` and spawn it with `dispatcher="parallel"`' in record.getMessage()
+
+
 def test_a_system_that_is_merely_busy_is_not_complained_of(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         config = SystemConfig(stuck_after=0, max_msgs_per_actor=1, max_actors_per_tick=1)

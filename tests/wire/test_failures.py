@@ -13,10 +13,21 @@ from greenroom.wire.failures import Failure, is_portable
 
 
 class Wants(Exception):
-    """Can be pickled, and not be made again."""
+    """Can be pickled, and not be made again from its text."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} and {two}")
+        self.one = one
+
+
+class Slotted(Exception):
+    """Keeps something in a place that is not its dict."""
+
+    __slots__ = ("one",)
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+        self.one = one
 
 
 class Holds(Exception):
@@ -25,6 +36,23 @@ class Holds(Exception):
     def __init__(self) -> None:
         super().__init__("held")
         self.lock = threading.Lock()
+
+
+class Leaves(ImportError):
+    """Has more of its own than its text, which Python keeps."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}", name="module")
+
+
+class Reduces(Exception):
+    """Has its own way to be pickled, which does not work."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Reduces, ("1 and 2",)
 
 
 def raised(exc: BaseException) -> BaseException:
@@ -42,7 +70,20 @@ def test_an_exception_arrives_as_it_is_with_its_traceback(exc: BaseException) ->
     assert "test_failures.py" in str(again.__cause__)
 
 
-@pytest.mark.parametrize("exc", [Wants(1, 2), Holds()], ids=["cannot be made", "cannot be pickled"])
+def test_one_whose_constructor_wants_something_else_arrives_as_it_is() -> None:
+    exc = Wants(1, 2)
+    exc.add_note("ask for less")
+    again = pickle.loads(pickle.dumps(Failure.of(raised(exc)))).restore()
+    assert isinstance(again, Wants)
+    assert again.__notes__ == ["ask for less"]
+    assert (again.one, again.args) == (1, ("1 and 2",))
+    assert "test_failures.py" in str(again.__cause__)
+    codec = Codec()
+    [inside] = codec.decode(codec.encode_leniently([Wants(1, 2)]))
+    assert (type(inside), inside.one) == (Wants, 1)
+
+
+@pytest.mark.parametrize("exc", [Slotted(1, 2), Leaves(1, 2), Reduces(1, 2), Holds()], ids=repr)
 def test_one_that_cannot_travel_arrives_as_what_it_says(exc: Exception) -> None:
     assert not is_portable(exc)
     again = pickle.loads(pickle.dumps(Failure.of(raised(exc)))).restore()

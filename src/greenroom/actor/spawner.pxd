@@ -1,7 +1,10 @@
+from greenroom._core.capi cimport caller
+from greenroom.actor.life.spec cimport ActorClassInfo, class_info_of
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.lifecycle cimport Lifecycle
 
-cdef object MailboxConfig, Drain
+cdef bint COMPILED
+cdef object Actor, MailboxConfig, Drain, BY_CONTEXT, BY_OFFLOADED
 
 cdef class Spawner:
     cdef readonly Lifecycle _life

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-from greenroom.actor.lifecycle import Lifecycle
+from greenroom._core.build import COMPILED
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.life.spec import class_info_of, warn_of_ambiguity
+from greenroom.actor.lifecycle import BY_CONTEXT, BY_OFFLOADED, Lifecycle, site_of_caller
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.records.record import ActorRecord, Settings
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
+    from greenroom.actor.life.spawnsite import SpawnSite
     from greenroom.actor.messaging.ref import ActorRef
 
     T = TypeVar("T")
@@ -47,9 +52,33 @@ class Spawner:
         drain: Drain | None = None,
         env: Mapping[str, Any] | None = None,
         parent: ActorRef | None = None,
+        stop_timeout: float | None = None,
         **kwargs: Any,
     ) -> ActorRef:
-        """Bring up an actor, and return its ref at once; nothing of it runs inside this call."""
+        """Bring up an actor, and return its ref at once; nothing of it runs inside this call.
+
+        `factory` is an `Actor` class, or another callable that makes one; a function `(ctx, message)`; a `Behavior`; or
+        `props(...)`, which holds arguments of its own. All arguments but these options go to the factory.
+
+        Args:
+            name: What it is called among its siblings. Without one, it is called after its class and a number.
+            mailbox: Its mailbox, if not that of the system's config.
+            dispatcher: Where its code runs: `"concurrent"`, `"parallel"`, `"pinned"`, `"process"`, or your own.
+            supervision: What happens when it fails, if not what its parent or the system's config says.
+            drain: What becomes of the messages that are queued when it ends: dead letters, unless it says otherwise.
+            env: What it finds in `ctx.env`, besides what its parent has there.
+            parent: Whose child it is. Without one, it is at the top.
+            stop_timeout: Seconds that it and its children have to stop, if not those of the system's config.
+
+        >>> import asyncio
+        >>> from greenroom import ActorSystem, MailboxConfig
+        >>> async def main() -> str:
+        ...     async with ActorSystem() as system:
+        ...         ref = system.spawn(lambda ctx, message: 2 * message, name="twice", mailbox=MailboxConfig(100))
+        ...         return f"{ref}: {await ref.ask(21)}"
+        >>> asyncio.run(main())
+        '/twice: 42'
+        """
         life = self._life
         if name is not None:
             name = _checked_name(name)
@@ -62,10 +91,18 @@ class Spawner:
         if parent is not None:
             _require_parent(life, parent)
         settings = None
-        if supervision is not None or env is not None:
-            settings = _inherit(life, parent, supervision, env)
+        if supervision is not None or env is not None or stop_timeout is not None:
+            settings = _inherit(life, parent, supervision, env, stop_timeout)
+        has_options = name is not None or mailbox is not None or dispatcher is not None or drain is not None
+        if (has_options or settings is not None) and isinstance(factory, type) and issubclass(factory, Actor):
+            ambiguous = class_info_of(factory).ambiguous
+            if ambiguous:
+                given = (name, mailbox, dispatcher, supervision, drain, env, stop_timeout)
+                warn_of_ambiguity(class_info_of(factory), args, kwargs, given)
         if life.is_foreign():
-            return self._spawn_there(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher)
+            by_context = parent is not None
+            site = caller(by_context, None, BY_CONTEXT, BY_OFFLOADED) if COMPILED else site_of_caller(by_context, 2)
+            return self._spawn_there(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher, site)
         return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher)
 
     # Apart, because a function with a closure in it is slower from its first line on.
@@ -80,13 +117,14 @@ class Spawner:
         settings: Settings | None,
         drain: Drain | None,
         dispatcher: str | None,
+        site: SpawnSite | None,
     ) -> ActorRef:
-        return self.call(
+        return self._call(
             "spawn()",
-            lambda: self._life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher),
+            lambda: self._life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher, site),
         )
 
-    def call(self, what: str, action: Callable[[], T]) -> T:
+    def _call(self, what: str, action: Callable[[], T]) -> T:
         """Do something on the system's own thread, and wait for its result."""
         raise NotImplementedError
 
@@ -105,14 +143,26 @@ def _require_parent(life: Lifecycle, parent: object) -> None:
         raise WrongLoop(parent)
 
 
+def _require_seconds(name: str, seconds: object) -> None:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < inf:
+        raise ConfigError(name, seconds, "must be a number of seconds, zero or more")
+
+
 def _inherit(
-    life: Lifecycle, parent: ActorRef | None, supervision: Supervision | None, env: Mapping[str, Any] | None
+    life: Lifecycle,
+    parent: ActorRef | None,
+    supervision: Supervision | None,
+    env: Mapping[str, Any] | None,
+    stop_timeout: float | None,
 ) -> Settings:
     if env is not None and not isinstance(env, Mapping):
         raise ConfigError("env", env, "must be a mapping")
+    if stop_timeout is not None:
+        _require_seconds("stop_timeout", stop_timeout)
     record = None if parent is None else parent._cell.record
     base = record.settings() if isinstance(record, ActorRecord) else life.settings
     return Settings(
         base.supervision if supervision is None else supervision,
         base.env if env is None else {**base.env, **env},
+        base.stop_timeout if stop_timeout is None else stop_timeout,
     )

@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Container
+from inspect import CO_COROUTINE
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
@@ -20,6 +21,7 @@ from greenroom.runtimelog import RuntimeLog
 if TYPE_CHECKING:
     from types import FrameType
 
+    from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.loop import Loop
 
 __all__ = ["WATCHDOG", "unwatch", "watch"]
@@ -39,6 +41,19 @@ _ADVICE = (
     'all other actors wait for it. Spawn it with `dispatcher="parallel"` (or "pinned"), so that it blocks a thread '
     "of its own, or let it await what it waits for"
 )
+
+
+_ASYNC_ADVICE = (
+    'all other actors wait for it. An `async def` runs on this thread, also with the dispatcher "parallel": let it '
+    "await what it waits for, as in `await asyncio.to_thread(...)`; or make it a plain `def` and spawn it with "
+    '`dispatcher="parallel"`; or spawn it as it is with "pinned"'
+)
+_ASYNC_ADVICE_ELSEWHERE = (
+    "all other actors wait for it. It is on the dispatcher %r, but an `async def` runs on this thread all the same: "
+    "make it a plain `def`, or let it await what it waits for, as in `await asyncio.to_thread(...)`; or spawn it with "
+    '`dispatcher="pinned"`'
+)
+_ADVICE_ELSEWHERE = "all other actors wait for it. It is on the dispatcher %r, but this runs here: let it return sooner"
 
 
 class WatchedSystem(Protocol):
@@ -88,7 +103,8 @@ class Watch:
     def _warn(self, loop: Loop, seconds: float) -> None:
         hand = loop.visits.hand
         message = loop.visits.message
-        stack = _stack_of(sys._current_frames().get(loop.runq.thread))
+        frames = _frames_of(sys._current_frames().get(loop.runq.thread))
+        stack = "".join(traceback.StackSummary.extract(iter(frames)).format())
         if hand is None or not loop.ticking or loop.ticks != self.tick:
             return  # it has ended in the meantime
         _log.warning(
@@ -97,12 +113,23 @@ class Watch:
             self._place,
             seconds,
             type(message).__name__,
-            self._advice,
+            self._advice_for(hand, frames),
             stack,
             extra={**loop.host.log_fields(hand), "seconds": seconds},
         )
         if loop.hooks.stuck_handler is not None:
             loop.hooks.stuck_handler(hand.shown(), message, seconds, stack)
+
+    def _advice_for(self, cell: Cell, frames: list[tuple[FrameType, int]]) -> str:
+        """What to do about it: that depends on where the actor is, and on whether a coroutine blocks."""
+        if self._advice is not _ADVICE:
+            return self._advice
+        extras = getattr(cell.record, "extras", None)
+        dispatcher: str | None = None if extras is None or extras.executor is None else extras.dispatcher
+        is_async = bool(frames) and bool(frames[0][0].f_code.co_flags & CO_COROUTINE)
+        if dispatcher is None:
+            return _ASYNC_ADVICE if is_async else _ADVICE
+        return (_ASYNC_ADVICE_ELSEWHERE if is_async else _ADVICE_ELSEWHERE) % dispatcher
 
 
 class _Watchdog:
@@ -172,13 +199,14 @@ watch = _watchdog.watch
 unwatch = _watchdog.unwatch
 
 
-def _stack_of(frame: FrameType | None) -> str:
-    """The user's part of a thread's stack, from the handler on."""
+def _frames_of(frame: FrameType | None) -> list[tuple[FrameType, int]]:
+    """The user's part of a thread's stack, from the handler on, with the lines."""
     frames: list[tuple[FrameType, int]] = []
     while frame is not None and not _is_runtime(frame):
         frames.append((frame, frame.f_lineno))
         frame = frame.f_back
-    return "".join(traceback.StackSummary.extract(iter(reversed(frames))).format())
+    frames.reverse()
+    return frames
 
 
 def _is_runtime(frame: FrameType) -> bool:

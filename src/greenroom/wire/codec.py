@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from greenroom._core.itemkinds import ATOMS
 from greenroom.errors import BadArgument, FailedElsewhere, FrameTooLarge, NotSendable, WireError, in_words
-from greenroom.wire.failures import is_portable
+from greenroom.wire.failures import assemble, is_portable, parts_of
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -283,16 +283,19 @@ def pack(message: object, limit: int) -> object:
 
 
 def _require_room(size: int, limit: int) -> None:
-    if size > limit - _MARGIN:
-        raise FrameTooLarge(size, limit - _MARGIN)
+    if size + _MARGIN > limit:
+        raise FrameTooLarge(size + _MARGIN, limit)
 
 
 class _Lenient(pickle.Pickler):
-    """Replaces exceptions that cannot be pickled by a `FailedElsewhere`."""
+    """Sends exceptions that cannot be pickled in parts, or replaces them by a `FailedElsewhere`."""
 
     def reducer_override(self, thing: object) -> Any:
         """Called by `pickle` for each object; `NotImplemented` for the usual way."""
         if isinstance(thing, BaseException) and not is_portable(thing):
+            parts = parts_of(thing)
+            if parts is not None:
+                return assemble, parts
             return FailedElsewhere, (type(thing).__qualname__, in_words(thing))
         return NotImplemented
 

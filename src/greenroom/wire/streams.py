@@ -26,6 +26,8 @@ _MOST_AT_ONCE = 64
 """Buffers that we pass to the kernel in one call, at most."""
 _MOST_READS = 1024
 """Reads of what a process has left behind, at most: it is no more than the kernel's buffer holds."""
+_LONGEST_POLL = 3600.0
+"""Seconds that we wait for the socket in one call, at most: the system's own limit is some weeks."""
 _CONGESTED = 1 << 24
 """Unsent bytes from which on the connection counts as congested."""
 
@@ -166,7 +168,7 @@ class Stream:
             if self._is_closed or monotonic() >= deadline:
                 return False
             poll.register(self._sock, select.POLLIN | (select.POLLOUT if self._waiting else 0))
-            for _, events in poll.poll(max(0.0, deadline - monotonic()) * 1000.0):
+            for _, events in poll.poll(min(max(0.0, deadline - monotonic()), _LONGEST_POLL) * 1000.0):
                 if events & select.POLLOUT:
                     self._send_on()
                 if events & ~select.POLLOUT and not self._is_closed:

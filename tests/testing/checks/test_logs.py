@@ -75,8 +75,8 @@ def test_what_actors_and_the_runtime_log_is_captured_at_any_level(play: Play) ->
 
     with capture_logs() as logs:
         play(program)
-    assert logs.messages[1].startswith("dead letter: str from None to /worker: stopped")
-    assert logs.messages[2].startswith("test has stopped: 1 actors started")
+    assert logs.messages[1].startswith("dead letter: str from outside to /worker: stopped")
+    assert logs.messages[2].startswith("test has stopped: 1 actor started")
     assert [record.name for record in logs.records] == ["greenroom.actor", "greenroom.dead_letters", "greenroom"]
     TOP.critical("not captured any more")
     assert len(logs.messages) == 3
@@ -383,7 +383,7 @@ def test_records_of_the_runtime_are_found_by_their_actor(play: Play) -> None:
             await ref.terminated()
             ref.tell("too late")
             logs.assert_logged("pre_stop .* raised", actor=ref)
-            logs.assert_logged("dead letter: str from None to", actor=ref)
+            logs.assert_logged("dead letter: str from outside to", actor=ref)
         for ref in refs[:2]:
             logs.assert_none(actor=ref, level="DEBUG")
         logs.assert_none(actor="/a/b")

@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
+from greenroom.actor.api.actor import Actor
 from greenroom.actor.failure.escalationcycles import has_escalated, release_decider
 from greenroom.actor.failure.groups import join_group
 from greenroom.actor.failure.reports import FailureSource, describe, report, when
 from greenroom.actor.life import ending, starting
-from greenroom.actor.life.hooks import executor_of
+from greenroom.actor.life.hooks import actor_of, executor_of
 from greenroom.actor.life.restarting import RestartOrder, waits_to_return
+from greenroom.actor.life.spawnsite import note_spawn
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import RestartState, incarnation_of, restart_state_of
 from greenroom.actor.records.states import State
-from greenroom.errors import HandlerBroken, StartTimeout, add_note, in_words
+from greenroom.errors import HandlerBroken, StartTimeout, WorkerLost, add_note, counted, in_words
 from greenroom.exits import ExitReason, ends_system
 from greenroom.policy.backoff import next_delay
 from greenroom.policy.directives import Directive, Scope
@@ -39,11 +41,15 @@ FAILED = State.FAILED.code
 class FailOrder(FailureSource):
     """The order to fail with `cause`; `child` is the one that escalated, if that is why."""
 
-    __slots__ = ("cause", "child", "incarnation", "settled")
+    __slots__ = ("cause", "child", "incarnation", "settled", "why")
 
-    def __init__(self, cause: BaseException, child: ActorRef | None = None, incarnation: int = 0) -> None:
+    def __init__(
+        self, cause: BaseException, child: ActorRef | None = None, incarnation: int = 0, why: str = "as it was told to"
+    ) -> None:
         self.cause = cause
         self.child = child
+        # In words, if it is no child.
+        self.why = why
         # Which incarnation it was escalated to; and whether that one has acted on another child's failure since, and
         # the child goes on.
         self.incarnation = incarnation
@@ -72,10 +78,16 @@ class FailOrder(FailureSource):
         # What has come from another process is no longer the same exception.
         return cause.__cause__ is self.cause or cause.ref == self.child
 
+    def is_told(self) -> bool:
+        """Whether it is a child's."""
+        return self.child is not None
+
     def __str__(self) -> str:
         if isinstance(self.cause, StartTimeout):
             return "while it started"
-        return "as it was told to" if self.child is None else f"because {self.child} escalated"
+        if isinstance(self.cause, WorkerLost):
+            return "while it was idle"
+        return self.why if self.child is None else f"because {self.child} escalated"
 
 
 def decide_on_failure(life: ActorHost, cell: Cell, record: ActorRecord, message: object, cause: BaseException) -> None:
@@ -87,6 +99,7 @@ def decide_on_failure(life: ActorHost, cell: Cell, record: ActorRecord, message:
     was_running = record.state != STARTING
     if isinstance(cause, AttributeError) and cause.name == "ctx" and not was_running:
         add_note(cause, "An actor has its `ctx` from `pre_start` on, not in `__init__`.")
+    restart_state.is_misfit = not was_running and note_spawn(cell, record, cause)
     restart_state.failure = describe(cell, record, message, cause, was_running)
     restart_state.last_failure = in_words(cause)
     restart_state.reported = False
@@ -148,6 +161,7 @@ def _decide(
         why = _why_not(cell, restart_state, supervision)
         if why:
             directive = supervision.on_limit
+    remedy = _remedy(record, restart_state, supervision) if why and not restart_state.is_misfit else ""
     if directive is Directive.RESTART:
         _restart(life, cell, record, restart_state, supervision, cause)
     elif directive is Directive.RESUME:
@@ -158,9 +172,9 @@ def _decide(
         restart_state.quiet_time = supervision.within
         _resume(life, record)
     elif directive is Directive.ESCALATE:
-        _escalate(life, cell, record, restart_state, cause, why)
+        _escalate(life, cell, record, restart_state, cause, why, remedy)
     else:
-        _stop(life, cell, record, ExitReason.of(cause), f"{why}it is stopped")
+        _stop(life, cell, record, ExitReason.of(cause), f"{why}it is stopped", remedy)
 
 
 def _is_lost(record: ActorRecord) -> bool:
@@ -171,13 +185,36 @@ def _is_lost(record: ActorRecord) -> bool:
 
 def _why_not(cell: Cell, restart_state: RestartState, supervision: Supervision) -> str:
     """Note a restart; why there must not be one, if there must not."""
+    if restart_state.is_misfit:
+        return "its arguments do not fit its constructor, so a restart is of no use: "
     if restart_state.window is None:
         restart_state.window = Window(supervision.max_restarts, supervision.within)
     else:  # what it became may have brought other limits
         restart_state.window.limit, restart_state.window.within = supervision.max_restarts, supervision.within
     if restart_state.window.admits(cell.loop.now()):
         return ""
-    return f"more than {supervision.max_restarts} restarts in {supervision.within:g} s: "
+    return f"more than {counted(supervision.max_restarts, 'restart')} in {supervision.within:g} s: "
+
+
+def _remedy(record: ActorRecord, restart_state: RestartState, supervision: Supervision) -> str:
+    """What to do about an actor that came to its limit."""
+    failure = restart_state.failure
+    assert failure is not None
+    name = type(failure.cause).__name__
+    ways = ["raise `max_restarts` or `within` of its Supervision"]
+    if supervision.on_limit is not Directive.ESCALATE:
+        ways.append("set `on_limit=Directive.ESCALATE` to let its parent decide")
+    if failure.message_type is None or not isinstance(failure.cause, Exception):
+        return f"Find out why it fails, {', or '.join(ways)}"
+    actor = actor_of(record)
+    where, declared = "Behaviors.receive()", record.ensure_extras().answers
+    if isinstance(actor, Actor):
+        where, declared = type(actor).__name__, type(actor).answers
+    names = f"({name},)" if not declared else f"({', '.join([*(one.__name__ for one in declared), name])})"
+    return (
+        f"If {name} only refuses a request, declare it in {where}: `answers = {names}`. If it is a failure, find out "
+        f"why, {', or '.join(ways)}"
+    )
 
 
 def _directive(life: ActorHost, cell: Cell, supervision: Supervision, cause: BaseException) -> Directive:
@@ -194,9 +231,14 @@ def _directive(life: ActorHost, cell: Cell, supervision: Supervision, cause: Bas
         return Directive.ESCALATE
 
 
-def _stop(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason, decision: str) -> None:
+def _stop(
+    life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason, decision: str, remedy: str = ""
+) -> None:
     restart_state = restart_state_of(record)
-    report(cell, restart_state, decision, 0.0, always=True)
+    queued = cell.queued()
+    if queued:
+        decision = f"{decision}, with {counted(queued, 'message')} queued"
+    report(cell, restart_state, decision, 0.0, always=True, remedy=remedy)
     _leave_group(restart_state, record)
     extras = record.ensure_extras()
     if extras.ending is None:
@@ -235,11 +277,17 @@ def _ran(cell: Cell, restart_state: RestartState) -> float | None:
 
 
 def _escalate(
-    life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException, why: str
+    life: ActorHost,
+    cell: Cell,
+    record: ActorRecord,
+    restart_state: RestartState,
+    cause: BaseException,
+    why: str,
+    remedy: str,
 ) -> None:
     parent = cell.ref._parent
     above = "the system, which stops" if parent is None else f"its parent {parent}"
-    report(cell, restart_state, f"{why}it is escalated to {above}", 0.0, always=not restart_state.spared)
+    report(cell, restart_state, f"{why}it is escalated to {above}", 0.0, not restart_state.spared, remedy)
     _leave_group(restart_state, record)
     add_note(cause, f"Greenroom: escalated by {cell.name()}")
     restart_state.escalated = True
@@ -296,6 +344,7 @@ def _start_over(
     supervision: Supervision = record.settings().supervision
     why = _why_not(cell, restart_state, supervision)
     if why:
-        _stop(life, cell, record, ExitReason.of(cause), f"{why}it is stopped")
+        remedy = _remedy(record, restart_state, supervision)
+        _stop(life, cell, record, ExitReason.of(cause), f"{why}it is stopped", remedy)
     else:
         _restart(life, cell, record, restart_state, supervision, cause)

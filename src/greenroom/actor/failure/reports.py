@@ -7,12 +7,14 @@ counted, and the count stands in the next record. What ends an actor, or goes fu
 from __future__ import annotations
 
 from contextlib import suppress
+from traceback import walk_tb
 from typing import TYPE_CHECKING
 
 from greenroom.actor.messaging.signals import Exit, Signal
 from greenroom.actor.records.restartstate import Failure, RestartState, restart_state_of
-from greenroom.errors import WorkerLost, in_words
+from greenroom.errors import DeathPact, WorkerLost, counted, in_words
 from greenroom.runtimelog import RuntimeLog
+from greenroom.tracebacks import SHOWS_ALL, ShownElsewhere, place_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,6 +36,10 @@ class FailureSource:
 
     __slots__ = ()
 
+    def is_told(self) -> bool:
+        """Whether the failure is another actor's, which that one has reported."""
+        return True
+
 
 def describe(cell: Cell, record: ActorRecord, message: object, cause: BaseException, was_running: bool) -> Failure:
     """What there is to know of a failure, at the moment it happens."""
@@ -41,8 +47,10 @@ def describe(cell: Cell, record: ActorRecord, message: object, cause: BaseExcept
     restart_state = restart_state_of(record)
     message_type = None
     took: float = visits.took
+    is_told = isinstance(cause, DeathPact)  # which says in words whose failure that was
     if isinstance(message, FailureSource | Exit):
         took = 0.0  # it has not handled anything
+        is_told = isinstance(message, Exit) or message.is_told()
         activity = str(message) if isinstance(message, FailureSource) else f"because {message.ref}, linked to it, has"
     else:
         if not was_running:
@@ -50,11 +58,21 @@ def describe(cell: Cell, record: ActorRecord, message: object, cause: BaseExcept
         else:
             message_type = type(message).__name__
             activity = f"on {message_type}" if not isinstance(message, Signal) else f"on the signal {message_type}"
-    return Failure(cause, activity, message_type, took, restart_state.incarnation, was_running)
+    return Failure(cause, activity, message_type, took, restart_state.incarnation, was_running, is_told)
 
 
-def report(cell: Cell, restart_state: RestartState, decision: str, acts_in: float | None, always: bool = False) -> None:
-    """Log the last failure with what was decided: at once (`acts_in` 0.0), after a while, or never (None)."""
+def report(
+    cell: Cell,
+    restart_state: RestartState,
+    decision: str,
+    acts_in: float | None,
+    always: bool = False,
+    remedy: str = "",
+) -> None:
+    """Log the last failure with what was decided: at once (`acts_in` 0.0), after a while, or never (None).
+
+    `remedy` says what can be done about it.
+    """
     failure = restart_state.failure
     restart_state.reported = True
     if failure is None or not (_has_room(cell, restart_state) or always):
@@ -62,20 +80,25 @@ def report(cell: Cell, restart_state: RestartState, decision: str, acts_in: floa
         return
     unlogged, restart_state.not_logged = restart_state.not_logged, 0
     path = cell.name()
-    before = f" ({unlogged} failures before this one were not logged)" if unlogged else ""
+    were = "was" if unlogged == 1 else "were"
+    before = f" ({counted(unlogged, 'failure')} before this one {were} not logged)" if unlogged else ""
     life = f", in its life number {failure.incarnation}" if failure.incarnation > 1 else ""
     after = f" after {_duration(failure.handling_time)}" if failure.message_type is not None else ""
+    is_again = _is_again(failure, restart_state)
+    where = f" ({_place(failure)}, as before)" if is_again else ""
     with suppress(Exception):  # whoever cannot log a failure must not decide what becomes of the actor
         _log.error(
-            "%s failed %s%s%s: %s; %s%s",
+            "%s failed %s%s%s: %s%s; %s%s%s",
             path,
             failure.activity,
             after,
             life,
             in_words(failure.cause),
+            where,
             decision,
             before,
-            exc_info=_origin(failure.cause),
+            f". {remedy}" if remedy else "",
+            exc_info=_origin(failure, is_again),
             extra={
                 **cell.loop.host.log_fields(cell),
                 "incarnation": failure.incarnation,
@@ -89,11 +112,37 @@ def report(cell: Cell, restart_state: RestartState, decision: str, acts_in: floa
         )
 
 
-def _origin(cause: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None] | None:
-    """Where it was raised, as far as that is of interest: that a worker is gone was found out by the runtime itself."""
+def _origin(failure: Failure, is_again: bool) -> tuple[type[BaseException], BaseException, TracebackType | None] | None:
+    """Where it was raised, once: not where another record has it already, with what it came from.
+
+    That a worker is gone was found out by the runtime itself, and nobody wants to know where.
+    """
+    cause = failure.cause
     if isinstance(cause, WorkerLost) and cause.__cause__ is None:
         return None
-    return type(cause), cause, cause.__traceback__
+    if (not failure.is_told and not is_again) or SHOWS_ALL:
+        return type(cause), cause, failure.traceback
+    has_more = cause.__cause__ is not None or (cause.__context__ is not None and not cause.__suppress_context__)
+    return None if has_more or isinstance(cause, BaseExceptionGroup) else (type(cause), cause, None)
+
+
+def _is_again(failure: Failure, restart_state: RestartState) -> bool:
+    """Whether the failure comes from where the last one came from, which was logged a moment ago."""
+    cause = failure.cause
+    if isinstance(cause.__cause__, ShownElsewhere):
+        place = hash((type(cause), str(cause.__cause__)))
+    elif failure.traceback is not None:
+        frames = walk_tb(failure.traceback)
+        place = hash((type(cause), *((frame.f_code.co_filename, line) for frame, line in frames)))
+    else:
+        return False
+    last, restart_state.place = restart_state.place, place
+    return place == last
+
+
+def _place(failure: Failure) -> str:
+    file, line, _ = place_of(failure.traceback)
+    return f"{file}:{line}" if file else "in the same place"
 
 
 def _has_room(cell: Cell, restart_state: RestartState) -> bool:
@@ -102,6 +151,7 @@ def _has_room(cell: Cell, restart_state: RestartState) -> bool:
     if restart_state.log_period_began is None or now - restart_state.log_period_began >= LOG_PERIOD:
         restart_state.log_period_began = now
         restart_state.logged = 0
+        restart_state.place = None
     restart_state.logged += 1
     return restart_state.logged <= LOGGED_PER_PERIOD
 

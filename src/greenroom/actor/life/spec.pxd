@@ -6,8 +6,10 @@ cdef dict _NOTHING
 
 @cython.final
 cdef class ActorClassInfo:
-    cdef readonly object actor_class, label, handler, hooks
+    cdef public object ambiguous
+    cdef readonly object actor_class, answers, label, handler, hooks
     cdef readonly bint plain, keeps_state
+    cdef public bint proven
     cdef readonly ActorSpec spec
 
 @cython.final
@@ -15,6 +17,7 @@ cdef class ActorSpec:
     cdef readonly int kind
     cdef readonly object factory, args, kwargs, label
     cdef readonly ActorClassInfo class_info
+    cpdef bint is_proven(self) except? False
 
 @cython.locals(class_info=ActorClassInfo)
 cpdef ActorSpec spec_of(object factory, object args, object kwargs)

@@ -14,12 +14,14 @@ from typing import Any
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.becoming import positional_arguments
-from greenroom.actor.api.behavior import Behavior, refuse_generator
+from greenroom.actor.api.behavior import Behavior, refuse_generator, require_answers
 from greenroom.actor.api.handles import dispatcher_of
 from greenroom.actor.api.props import Props, label_of
 from greenroom.errors import NotAnActor
+from greenroom.runtimelog import RuntimeLog
 
 _NOTHING: Mapping[str, object] = {}
+_log = RuntimeLog()
 
 __all__ = [
     "BEHAVIOR",
@@ -27,10 +29,12 @@ __all__ = [
     "HANDLER",
     "HOOKS",
     "MAKER",
+    "OPTIONS",
     "ActorClassInfo",
     "ActorSpec",
     "class_info_of",
     "spec_of",
+    "warn_of_ambiguity",
 ]
 
 # What a spec's factory is: an actor class, a function that makes an actor, a handler function, or a behavior.
@@ -51,18 +55,27 @@ HOOKS: dict[str, tuple[str, ...]] = {
     "on_signal": ("signal",),
 }
 """The hooks of an actor, and what each is called with."""
+OPTIONS = ("name", "mailbox", "dispatcher", "supervision", "drain", "env", "stop_timeout")
+"""The options of `spawn` but `parent`: its other arguments go to the factory."""
 _METHODS = (*HOOKS, "receive", "inspect", "snapshot", "restore")
 
 
 class ActorClassInfo:
     """What there is to know of an actor class, found out once."""
 
-    __slots__ = ("actor_class", "handler", "hooks", "keeps_state", "label", "plain", "spec")
+    __slots__ = (
+        *("actor_class", "ambiguous", "answers", "handler", "hooks", "keeps_state", "label", "plain", "proven"),
+        "spec",
+    )
 
     def __init__(self, actor_class: type[Actor]) -> None:
         self.actor_class = actor_class
+        # What its constructor can do without, and `spawn` takes too; empty once that was told.
+        self.ambiguous = _ambiguous(actor_class)
         self.label = (actor_class.__name__,)
         self.handler = _handler_of(actor_class)
+        # Again: somebody's `__init_subclass__` may not have called the one of Actor.
+        self.answers = require_answers(actor_class.answers, f"{actor_class.__name__}.answers")
         self.hooks = frozenset(name for name in HOOKS if _has_own(actor_class, name))
         for name in self.hooks:
             _require_signature(actor_class, name)
@@ -72,6 +85,9 @@ class ActorClassInfo:
         self.plain = not self.hooks
         # Whether it has something to hand on to its next incarnation.
         self.keeps_state = _has_own(actor_class, "snapshot") and _has_own(actor_class, "restore")
+        # Whether one of its actors has been made without arguments: then it can be, and where that is asked for is no
+        # longer of interest.
+        self.proven = False
         # Shared by all its actors that are spawned without arguments.
         self.spec = ActorSpec(CLASS, actor_class, (), {}, self)
 
@@ -96,6 +112,10 @@ class ActorSpec:
         self.class_info = class_info
         # What a nameless actor is called after. In a tuple, which tells it from a name.
         self.label = (label_of(factory),) if class_info is None else class_info.label
+
+    def is_proven(self) -> bool:
+        """Whether there is nothing to make, or its class has made one without arguments before."""
+        return self.kind == HANDLER if self.class_info is None else self.class_info.proven
 
 
 def spec_of(factory: object, args: tuple[object, ...], kwargs: dict[str, object]) -> ActorSpec:
@@ -124,6 +144,43 @@ def spec_of(factory: object, args: tuple[object, ...], kwargs: dict[str, object]
     return ActorSpec(MAKER, factory, args, kwargs)
 
 
+def warn_of_ambiguity(
+    class_info: ActorClassInfo, args: tuple[object, ...], kwargs: dict[str, object], given: tuple[object, ...]
+) -> None:
+    """Say so, once, if an option in `given` may have been meant for the constructor, which takes it too.
+
+    If the constructor cannot do without, there is no need to: the actor's start fails, and says why.
+    """
+    actor_class: type[Actor] = class_info.actor_class
+    try:
+        passed = _signature_of(actor_class).bind_partial(*args, **kwargs).arguments
+    except TypeError:
+        return  # its start says so
+    for option, value in zip(OPTIONS, given, strict=True):
+        if value is not None and option in class_info.ambiguous and option not in passed:
+            class_info.ambiguous = frozenset()
+            name = actor_class.__name__
+            told = (
+                "spawn(%s, %s=...): both spawn and the constructor of %s take `%s`, and this one is for spawn. "
+                "Write spawn(props(%s, %s=...)) to give it to the constructor, or spawn(props(%s), %s=...) to be clear"
+            )
+            _log.warning(told, name, option, name, option, name, option, name, option)
+            return
+
+
+def _ambiguous(actor_class: type) -> frozenset[str]:
+    parameters = _signature_of(actor_class).parameters
+    return frozenset(
+        [
+            name
+            for name in OPTIONS
+            if name in parameters
+            and parameters[name].kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+            and parameters[name].default is not inspect.Parameter.empty
+        ]
+    )
+
+
 def class_info_of(actor_class: type[Actor]) -> ActorClassInfo:
     """What there is to know of `actor_class`."""
     known: ActorClassInfo | None = actor_class.__greenroom_class_info__
@@ -133,19 +190,27 @@ def class_info_of(actor_class: type[Actor]) -> ActorClassInfo:
 
 
 def _handler_of(actor_class: type) -> Callable[..., object]:
-    own: object = getattr(actor_class, "receive", None)
+    own: Any = getattr(actor_class, "receive", None)
     if own is not Actor.receive:
         if not callable(own):
             raise NotAnActor(f"{actor_class.__name__}.receive is {own!r}: it must be a method that takes the message")
         _require_signature(actor_class, "receive", ("message",))
-        return own
-    dispatch = dispatcher_of(actor_class)
-    if dispatch is None:
+    # Marked methods come first, wherever in the family they and `receive` are defined.
+    handler = dispatcher_of(actor_class, own) or own
+    if handler is Actor.receive:
         raise NotAnActor(
             f"{actor_class.__name__} has neither a `receive` method nor one marked with @handles: "
             "it could not handle any message"
         )
-    return dispatch
+    return handler
+
+
+def _signature_of(actor_class: type) -> inspect.Signature:
+    """What its constructor takes; nothing, if it does not tell."""
+    try:
+        return inspect.signature(actor_class)
+    except (TypeError, ValueError):
+        return inspect.Signature()
 
 
 def _has_own(actor_class: type, name: str) -> bool:

@@ -140,9 +140,14 @@ class DeadLetters:
         more, self._not_logged = self._not_logged, 0
         before = f" ({more} others before it were not logged)" if more else ""
         return (
-            f"dead letter: {type(letter.message).__name__} from {letter.sender} to {letter.recipient}: "
+            f"dead letter: {type(letter.message).__name__} from {_named(letter.sender)} to {_named(letter.recipient)}: "
             f"{letter.reason}{before}"
         )
+
+
+def _named(whom: object) -> object:
+    """An actor, or whoever is none: a thread, or a coroutine."""
+    return "outside" if whom is None else whom
 
 
 def _fields_of(whom: object) -> dict[str, object] | None:
