@@ -7,10 +7,9 @@ from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
 from greenroom._core.scheduler.visits cimport Visits
 
 cdef bint COMPILED, EAGER_TASKS
-cdef double LONGEST_DELAY
 cdef int ASKED, CANNOT_TELL, HELD, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef dict current_handoffs
-cdef object get_ident, get_running_loop, partial, _TOO_LATE
+cdef object CancelledError, get_ident, get_running_loop, partial, _TOO_LATE
 
 @cython.final
 cdef class Question(Wait):
@@ -19,18 +18,27 @@ cdef class Question(Wait):
     cdef readonly Cell asker
     cdef readonly double timeout
     cdef int _status
-    cdef object _value
+    cdef object _value, _traceback, _unheard
     cdef object _aio
     cdef readonly object _future
     cdef public bint replied
-    cdef object _book, _handoff
+    cdef object _book, _brought, _handoff
     cdef bint _is_late
     cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
     cpdef tell_future(self, object future, object aio)
     cpdef bint done(self)
+    cpdef restore_traceback(self, object exc)
     cpdef _give_up(self)
     @cython.locals(visits=Visits)
     cdef bint _is_awaited_by_asker(self) except? False
+    cdef _is_heard(self)
+    cdef bint _is_worth_telling(self) except? True
+    cpdef future(self)
+    cpdef _leave_with(self, object future)
+    cdef object _future_here(self)
+    cdef bint _is_asked_elsewhere(self) except? True
+    cdef _future_elsewhere(self, object aio)
+    cdef _ring_though_unstarted(self, object aio)
     cpdef _is_waited_for_by(self, object handoff)
     @cython.locals(is_waited_for=bint)
     cpdef _break_cycle(self)
@@ -53,12 +61,9 @@ cdef class Question(Wait):
     cpdef _tell_future(self)
     cpdef _is_too_late(self, object _)
     cpdef _ring_unstarted(self)
+    @cython.locals(cell=Cell)
+    cpdef wait_for_room(self, object message, object lane)
+    cpdef _is_let_in(self, object error)
     cpdef arm(self)
 
-cpdef Question put_question(Cell cell, object message, object timeout, object lane)
-cdef Question _put(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
-cdef Question _ask_from_outside(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
-cpdef send_from_outside(Loop loop, Cell cell, Question question, object message, object lane)
 cpdef object current_handoff(Loop loop)
-@cython.locals(seconds=double)
-cpdef double seconds_of(object timeout) except? -2.0

@@ -7,6 +7,9 @@ became of the message, the alarm that rings when no reply came in time, and what
 through asyncio. Everybody else awaits an asyncio future, made when first awaited, or at once if the asker runs on
 another thread than the actor asked.
 
+**asyncio.** It is a `Coroutine` too, so that `create_task` and the like take it as it is. Nothing is kept for that: a
+task's step looks whether the answer is there, and yields an asyncio future if it is not.
+
 **Who may touch it.** On the loop of the actor asked, its thread alone. A foreign asker sees only its future.
 
 **Deadlock.** A handler that awaits a question is followed to the actor asked, to the question *that* one awaits, and
@@ -20,46 +23,55 @@ import asyncio
 import sys
 from _thread import get_ident
 from asyncio import CancelledError, get_running_loop
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import InvalidStateError as ThreadFutureIsDone
 from contextlib import suppress
 from functools import partial
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.build import COMPILED
+from greenroom._core.build import COMPILED, MadeByRuntime
 from greenroom._core.current import current_handoffs
+from greenroom._core.delivery.admission import Waiter
 from greenroom._core.flags import HELD, INTERCEPTED
 from greenroom._core.itemkinds import ASKED
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.stepping import Wait
-from greenroom._core.timing.timers import LONGEST_DELAY
 from greenroom.errors import (
     ActorTerminated,
     AskDeadlock,
     AskTimeout,
     BadArgument,
     HandlerBroken,
-    InvalidDelay,
     MessageDropped,
+    SystemStopped,
     Unhandled,
     WrongThread,
+    hand_on_notes,
     in_words,
 )
 from greenroom.exits import SHUTDOWN, ExitReason
-from greenroom.lanes import Lane
+from greenroom.runtimelog import RuntimeLog
+from greenroom.tracebacks import SHOWS_ALL, drop_outer, fold, set_traceback
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from types import TracebackType
     from typing import NoReturn, TypeVar
 
     from greenroom._core.current import CurrentHandoff
     from greenroom.actor.records.parts import OwedReply
+    from greenroom.lanes import Lane
 
     T = TypeVar("T")
 
-__all__ = ["Question", "current_handoff", "put_question", "require_timeout", "seconds_of", "send_from_outside"]
+__all__ = ["Question", "current_handoff"]
+
+# pytest leaves out the frames of a module that says so; compiled code cannot take its last one out itself.
+__tracebackhide__ = not SHOWS_ALL
+
+_log = RuntimeLog()
 
 # Since Python 3.12, a task may take its first step inside the handler that makes it.
 EAGER_TASKS = sys.version_info >= (3, 12)
@@ -72,23 +84,65 @@ FAILED = 2
 GIVEN_UP = 3
 
 
+class Unheard:
+    """Why a question failed that nobody has awaited yet. If nobody ever does, the log says so."""
+
+    __slots__ = ("_cell", "_error")
+
+    def __init__(self, cell: Cell, error: BaseException) -> None:
+        self._cell = cell
+        self._error: BaseException | None = error
+
+    def is_heard(self) -> None:
+        """Somebody is told."""
+        self._error = None
+
+    def __del__(self) -> None:
+        if self._error is not None and not sys.is_finalizing():
+            _log.warning(
+                "%s: an ask has failed, and nobody awaits it: %s. `await` it to get the exception, or use tell()",
+                self._cell.name(),
+                in_words(self._error),
+            )
+
+
+class Line:
+    """The line in which a question waits for room: it leaves that when it ends, as it leaves the book of the owed."""
+
+    __slots__ = ("_cell", "_waiter")
+
+    def __init__(self, cell: Cell, waiter: Waiter) -> None:
+        self._cell = cell
+        self._waiter = waiter
+
+    def pop(self, question: object, default: object) -> None:
+        """Leave it."""
+        give_up = partial(self._cell.loop.admission.give_up, self._cell, self._waiter)
+        if not self._cell.is_foreign() or not self._cell.loop.inbound.bring(None, give_up):
+            give_up()
+
+
 class Question(Wait):
     """What `ask` returns: await it for the reply."""
 
     __slots__ = (
         "_aio",
         "_book",
+        "_brought",
         "_future",
         "_handoff",
         "_is_late",
         "_loop",
         "_status",
+        "_traceback",
+        "_unheard",
         "_value",
         "asker",
         "replied",
         "target",
         "timeout",
     )
+    __signature__ = MadeByRuntime("Question")
 
     def set_up(self, loop: Loop, target: Cell, asker: Cell | None, timeout: float) -> None:
         """What `__init__` would do; `ask` makes questions without one, as `Loop.spawn` makes cells."""
@@ -109,8 +163,8 @@ class Question(Wait):
         # Whether what the handler returns is no answer any more: it replied itself, or will. On its own thread it
         # says so before anything else it does, so whoever sees what it awaits next sees this too.
         self.replied = False
-        # Where it is written down as owed, from `defer` until it ends.
-        self._book: dict[OwedReply, None] | None = None
+        # Where it is written down as owed, from `defer` until it ends; before, the line in which it waits for room.
+        self._book: dict[OwedReply, None] | Line | None = None
         self._is_late = False
 
     def tell_future(self, future: Any, aio: AbstractEventLoop | None) -> None:
@@ -146,8 +200,11 @@ class Question(Wait):
             self._is_waited_for_by(handoff)
             try:
                 return (yield from self._future)
-            except BaseException:
+            except BaseException as exc:
                 self._loop.inbound.bring(None, self._leave)
+                self.restore_traceback(exc)
+                if COMPILED:
+                    raise exc  # without its name, it would have the old traceback again
                 raise
             finally:
                 if handoff is not None:
@@ -168,19 +225,117 @@ class Question(Wait):
                 else:
                     if self._future is None:
                         self._future = get_running_loop().create_future()
-                        if self._loop.runq.rouse is None and self.timeout >= 0.0:
-                            # The system has not been started, and so has no timers that ring.
-                            get_running_loop().call_later(self.timeout, self._ring_unstarted)
+                        self._ring_though_unstarted(get_running_loop())
                     yield from self._future
             except BaseException as exc:
                 self._leave()
                 if exc is self._value:
                     self._is_heeded()
+                self.restore_traceback(exc)
+                if COMPILED:
+                    raise exc
                 raise
         if self._status == ANSWERED:
             return self._value
         self._is_heeded()
-        raise self._value
+        try:
+            raise self._value
+        except BaseException as exc:
+            self.restore_traceback(exc)
+            if COMPILED:
+                raise exc
+            raise
+
+    def restore_traceback(self, exc: BaseException) -> None:
+        """Before `exc` goes on to the asker: let it show where it was raised, and neither the frames in between nor
+        those of others who were told the same.
+        """
+        if SHOWS_ALL:
+            return
+        if exc is self._value and isinstance(exc, Exception):
+            set_traceback(exc, self._traceback)
+        elif isinstance(exc, AskDeadlock):
+            drop_outer(exc)
+
+    def send(self, value: object) -> asyncio.Future[Any]:
+        """A step of the task that it is given to: raises `StopIteration` with the reply, or yields a future."""
+        if self._aio is not None:
+            # What happens on another thread shows in the future alone.
+            if self._future.done():
+                raise StopIteration(self._future.result())
+        elif self._status == ANSWERED:
+            raise StopIteration(self._value)
+        elif self._status != OPEN:
+            self._is_heeded()
+            raise self._value
+        future = self._future_here()
+        future._asyncio_future_blocking = True
+        return future
+
+    def throw(self, kind: Any, value: Any = None, traceback: object = None) -> NoReturn:
+        """A step of that task that begins with an exception: it was cancelled, or the ask has failed."""
+        error: BaseException = kind if isinstance(kind, BaseException) else (kind() if value is None else value)
+        if self._aio is None and not self._is_asked_elsewhere():
+            self._leave()
+            self._is_heard()
+            if error is self._value:
+                self._is_heeded()
+        else:
+            self._loop.inbound.bring(None, self._leave)
+        raise error
+
+    def close(self) -> None:
+        """The task that it was given to was thrown away: nobody waits for it."""
+        self.cancel()
+
+    def future(self) -> asyncio.Future[Any]:
+        """An asyncio future of the reply, in the running loop, for functions that insist on one: `asyncio.wait`.
+
+        Cancelling it gives the ask up.
+        """
+        future = self._future_here()
+        if not future.done():
+            future.add_done_callback(self._leave_with)
+        return future
+
+    def _leave_with(self, future: asyncio.Future[Any]) -> None:
+        if future.cancelled():
+            self._loop.inbound.bring(None, self._leave)
+
+    def _future_here(self) -> asyncio.Future[Any]:
+        aio = get_running_loop()
+        if self._aio is not None or self._is_asked_elsewhere():
+            future: asyncio.Future[Any] = self._future if self._aio is aio else self._future_elsewhere(aio)
+            return future
+        if self._future is None:
+            self._future = aio.create_future()
+            if self._status != OPEN:
+                self._is_heard()  # else asyncio says so
+                self._tell_future()
+            else:
+                self._ring_though_unstarted(aio)
+        mine: asyncio.Future[Any] = self._future
+        return mine
+
+    def _is_asked_elsewhere(self) -> bool:
+        return get_ident() != self._loop.runq.thread and not self._loop.closed
+
+    def _future_elsewhere(self, aio: AbstractEventLoop) -> asyncio.Future[Any]:
+        """The same, where another asyncio loop runs than where it was asked."""
+        home = self._loop.visits.stepper.aio if self._aio is None else self._aio
+        if home is None:
+            raise WrongThread("awaiting an ask of a system that does not run")
+        waiting = _wait_for(self)
+        try:
+            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(waiting, home), loop=aio)
+        except RuntimeError:  # that loop is closed
+            waiting.close()
+            raise
+
+    def _ring_though_unstarted(self, aio: AbstractEventLoop) -> None:
+        """A system that has not been started has no timers that ring."""
+        if self._loop.runq.rouse is None and self.timeout >= 0.0:
+            aio.call_later(self.timeout, self._ring_unstarted)
 
     def _is_waited_for_by(self, handoff: CurrentHandoff | None) -> None:
         """A handler that runs on another thread waits for this, and for nothing else: that may be for ever."""
@@ -201,9 +356,25 @@ class Question(Wait):
             self._loop.host.awaits(self)
 
     def _is_heeded(self) -> None:
-        """The asker is told what came of it: a simulation need not say so in the end."""
+        """The asker is told what came of it: neither asyncio nor a simulation need say so in the end, nor the log."""
+        self._is_heard()
+        if self._future is not None and self._aio is None and self._future.done() and not self._future.cancelled():
+            self._future.exception()
         if self._loop.director is not None:
             self._loop.director.heeded(self._value)
+
+    def _is_heard(self) -> None:
+        unheard = self._unheard if COMPILED else getattr(self, "_unheard", None)  # which an ask need not set
+        if unheard is not None:
+            unheard.is_heard()
+
+    def _is_worth_telling(self) -> bool:
+        """Whether it is not due to the end of the system, which tells what it discards, nor in a simulation: that has
+        its own way, and no place for what depends on when something is collected.
+        """
+        if self._loop.director is not None:
+            return False
+        return not (isinstance(self._value, ActorTerminated | SystemStopped) and self._loop.host.closed)
 
     def _is_awaited_by_asker(self) -> bool:
         """Whether it is the asker's own handler that awaits, and no task of its making."""
@@ -226,9 +397,13 @@ class Question(Wait):
     def cancel(self, msg: object = None) -> bool:
         """Wait no longer; a reply that still comes is a dead letter. False when it has ended already."""
         if self._status != OPEN:
+            self._is_heard()
             return False
         if self._aio is not None:
-            return bool(self._future.cancel())
+            is_over = bool(self._future.cancel())
+            if is_over:
+                self._loop.inbound.bring(None, self._leave)
+            return is_over
         self._give_up()
         self._value = CancelledError() if msg is None else CancelledError(msg)
         self.wake_waiter()
@@ -269,9 +444,9 @@ class Question(Wait):
             passed.add(cell)
             task = cell.task
             waits_for = None if task is None else task._waiter
-            # On another thread, it is its work that is waited for, and that which waits for a question.
+            # On another thread, it is its work that is waited for, and that which waits: for a question, perhaps.
             next_one = waits_for if isinstance(waits_for, Question) else getattr(waits_for, "question", None)
-            if next_one is None:
+            if not isinstance(next_one, Question):
                 return None
             question = next_one
         return None
@@ -289,6 +464,14 @@ class Question(Wait):
     def origin(self) -> int:
         """By an ask."""
         return ASKED
+
+    def brought(self) -> Any:
+        """The context variables that were set where it was asked."""
+        return self._brought if COMPILED else getattr(self, "_brought", None)  # which an ask need not set
+
+    def bring(self, values: Any) -> None:
+        """Let its message bring them along."""
+        self._brought = values
 
     def shown_sender(self) -> object:
         """The ref of the actor that asked, if an actor did."""
@@ -337,6 +520,8 @@ class Question(Wait):
     def _terminated(self, reason: object, cause: BaseException | None) -> ActorTerminated:
         error = ActorTerminated(self.target.shown(), reason)
         error.__cause__ = cause
+        if cause is None and isinstance(reason, ExitReason) and reason.cause is not None:
+            hand_on_notes(reason.cause, error)
         return error
 
     def defer(self, book: dict[OwedReply, None]) -> None:
@@ -393,6 +578,11 @@ class Question(Wait):
         if self._loop.director is not None:
             self._loop.director.answers(self.target, status == ANSWERED, value, self.shown_sender())
         self._close(status, value)
+        if status != ANSWERED:
+            fold(self._value)
+            self._traceback: TracebackType | None = self._value.__traceback__
+            if self.waiter is None and self._future is None and self._is_worth_telling():
+                self._unheard = Unheard(self.target, self._value)
         self.wake_waiter()
         if self._future is not None:
             self._touch_asker()
@@ -414,6 +604,8 @@ class Question(Wait):
         try:
             if self._status == ANSWERED:
                 future.set_result(self._value)
+            elif self._status == GIVEN_UP and isinstance(self._value, CancelledError):
+                future.cancel()
             else:
                 future.set_exception(self._value)
         except _TOO_LATE:  # it was cancelled: by the asker's task, or by a thread whose patience was at an end
@@ -422,6 +614,30 @@ class Question(Wait):
 
     def _is_too_late(self, _: object) -> None:
         self._loop.host.late_reply(self.target, self._value, self.shown_sender())
+
+    def wait_for_room(self, message: object, lane: Lane) -> None:
+        """Send `message` as soon as there is room, unless it has ended before. On the thread of the actor asked."""
+        cell = self.target
+        admission = cell.loop.admission
+        if self._status != OPEN:
+            return
+        try:
+            if admission.has_room(cell, lane):
+                admission.admit(cell, message, self, lane)
+                return
+            if cell.flags & INTERCEPTED:
+                cell.loop.host.examine(cell, message)  # one that cannot be sent need not wait to hear so
+        except Exception as exc:
+            self.refuse(exc)
+        else:
+            waiter = Waiter(message, self, lane, self._is_let_in)
+            self._book = Line(cell, waiter)
+            admission.wait_for_room(cell, waiter)
+
+    def _is_let_in(self, error: BaseException | None) -> None:
+        self._book = None
+        if error is not None:
+            self.refuse(error)
 
     def arm(self) -> None:
         """Ring after the timeout."""
@@ -432,72 +648,14 @@ class Question(Wait):
                 self._loop.runq.wake()  # to sleep again, but not past this deadline
 
 
-def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Question:
-    """Send `message` to `cell` and return its question. What prevents the sending is raised where it is awaited."""
-    return _put(cell.loop, cell, Question.__new__(Question), message, seconds_of(timeout), lane)
+Coroutine.register(Question)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _put(loop: Loop, cell: Cell, question: Question, message: object, seconds: float, lane: Lane) -> Question:
-    if (COMPILED and thread_ident() != loop.runq.thread) or (not COMPILED and get_ident() != loop.runq.thread):
-        return _ask_from_outside(loop, cell, question, message, seconds, lane)
-    question.set_up(loop, cell, loop.visits.hand, seconds)
-    try:
-        loop.admission.admit(cell, message, question, lane)
-    except Exception as exc:
-        question.refuse(exc)
-    if seconds >= 0.0:
-        question.arm()
-    return question
-
-
-def _ask_from_outside(
-    loop: Loop, cell: Cell, question: Question, message: object, seconds: float, lane: Lane
-) -> Question:
-    loop.inbound.refuse_simulated(cell)
-    try:
-        aio = get_running_loop()
-    except RuntimeError:
-        raise WrongThread("ask(), where no asyncio loop runs (`ask_sync` needs none),") from None
-    handoff = current_handoff(loop)
-    question.set_up(loop, cell, None if handoff is None else handoff.cell, seconds)
-    question.tell_future(aio.create_future(), aio)
-    send_from_outside(loop, cell, question, message, lane)
-    return question
-
-
-def send_from_outside(loop: Loop, cell: Cell, question: Question, message: object, lane: Lane) -> None:
-    try:
-        loop.inbound.offer(cell, message, question, lane)
-    except Exception as exc:
-        question.refuse(exc)
-    else:
-        if question.timeout >= 0.0:
-            loop.inbound.call(None, question.arm)
+async def _wait_for(question: Question) -> object:
+    return await question
 
 
 def current_handoff(loop: Loop) -> CurrentHandoff | None:
     """What this thread does for an actor of `loop`, if it does something."""
     handoff = current_handoffs.get(get_ident()) if current_handoffs else None
     return handoff if handoff is not None and handoff.cell.loop is loop else None
-
-
-def seconds_of(timeout: float | None) -> float:
-    """The time that an answer has, negative if all the time in the world; raise unless it is a number of seconds."""
-    if timeout is None:
-        return -1.0
-    if type(timeout) is not float:
-        require_timeout(timeout)
-    seconds: float = timeout
-    if not 0.0 <= seconds <= LONGEST_DELAY:
-        raise InvalidDelay("timeout", timeout)
-    return seconds
-
-
-def require_timeout(timeout: float) -> None:
-    """Raise unless `timeout` is a number of seconds."""
-    try:
-        valid = 0.0 <= timeout <= LONGEST_DELAY
-    except TypeError:
-        valid = False
-    if not valid:
-        raise InvalidDelay("timeout", timeout)
