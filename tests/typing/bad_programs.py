@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-__all__ = ["BAD_PROGRAMS", "HEADER", "MARK"]
+__all__ = ["BAD_PROGRAMS", "HEADER", "MARK", "OPTIONS"]
 
 MARK = "# wrong"
+
+OPTIONS = {
+    "name": '"a"',
+    "mailbox": "MailboxConfig(10)",
+    "dispatcher": '"parallel"',
+    "supervision": "Supervision(Directive.STOP)",
+    "drain": "Drain.DROP",
+    "env": '{"stage": "test"}',
+    "stop_timeout": "2.5",
+}
+"""The options of every `spawn`, each with a value that it may have."""
 
 HEADER = """\
 import asyncio
 from typing import Any, assert_type
 
 from greenroom import (
-    Actor, ActorRef, ActorSystem, Asked, Behavior, Behaviors, Context, Drain, ExitReason, Lane, Ledger, MailboxConfig,
-    Observer, Overflow, Props, Reply, Request, Signal, SystemConfig, Terminated, Timer, handles, props,
+    Actor, ActorRef, ActorSystem, Asked, Behavior, Behaviors, Context, Directive, Drain, ExitReason, Lane, Ledger,
+    MailboxConfig, Observer, Overflow, Props, Reply, Request, Signal, Supervision, SystemConfig, Terminated, Timer,
+    handles, props,
 )
 from greenroom.testing import ManualClock, TestProbe
 
@@ -64,6 +76,9 @@ BAD_PROGRAMS: dict[str, str] = {
     "ask_a_wrong_message": "await greeter.ask(5)  # wrong",
     "ask_with_a_wrong_timeout": 'await greeter.ask("x", timeout="soon")  # wrong',
     "ask_sync_a_wrong_message": "greeter.ask_sync(5)  # wrong",
+    "send_sync_a_wrong_message": "greeter.send_sync(5)  # wrong",
+    "wait_for_an_ask_that_is_no_future": 'await asyncio.wait([greeter.ask("x")])  # wrong',
+    "the_task_of_an_ask_taken_for_another": 'task: asyncio.Task[int] = asyncio.create_task(greeter.ask("x"))  # wrong',
     "tell_a_spawned_actor_a_wrong_message": 'system.spawn(Greeter, "hi").tell(5)  # wrong',
     "tell_a_named_actor_a_wrong_message": 'system.spawn(Greeter, "hi", name="a").tell(5)  # wrong',
     "tell_an_actor_of_props_a_wrong_message": "system.spawn(props(Greeter)).tell(5)  # wrong",
@@ -89,6 +104,19 @@ BAD_PROGRAMS: dict[str, str] = {
     "an_unknown_keyword_in_props": "props(Greeter, volume=5)  # wrong",
     "an_argument_missing_in_props": "props(Counter)  # wrong",
     "more_arguments_for_props": 'system.spawn(props(Greeter), "hi")  # wrong',
+    **{
+        f"{what}_beside_the_option_{option}": f"system.spawn(props({given}), {option}={value})  # wrong"
+        for option, value in {**OPTIONS, "parent": "greeter"}.items()
+        for what, given in {"a_wrong_argument": "Greeter, 5", "an_argument_missing": "Counter"}.items()
+    },
+    **{
+        f"a_wrong_argument_of_a_child_beside_the_option_{option}": (
+            f"def bad(ctx: Context, message: str) -> None:\n    ctx.spawn(props(Greeter, 5), {option}={value})  # wrong"
+        )
+        for option, value in OPTIONS.items()
+    },
+    "an_unknown_keyword_beside_an_option": 'system.spawn(props(Greeter, volume=5), name="a")  # wrong',
+    "an_argument_too_many_beside_an_option": 'system.spawn(props(Greeter, "a", "b"), name="a")  # wrong',
     # What is no factory
     "spawn_an_instance": 'system.spawn(Greeter("hi"))  # wrong',
     "spawn_an_instance_with_a_name": 'system.spawn(Greeter("hi"), name="a")  # wrong',
@@ -99,6 +127,9 @@ BAD_PROGRAMS: dict[str, str] = {
     # Options
     "a_name_that_is_no_text": 'system.spawn(props(Greeter, "hi"), name=5)  # wrong',
     "a_mailbox_that_is_none": "system.spawn(props(Greeter), mailbox=5)  # wrong",
+    "an_option_that_does_not_exist": 'system.spawn(props(Greeter), volume="loud")  # wrong',
+    "a_supervision_that_is_none": 'system.spawn(props(Greeter), supervision="stop")  # wrong',
+    "a_dispatcher_that_is_no_text": "system.spawn(props(Greeter), dispatcher=5)  # wrong",
     "a_parent_that_is_no_ref": 'system.spawn(props(Greeter), parent="root")  # wrong',
     "a_drain_that_is_none": 'system.spawn(shout, drain="drop")  # wrong',
     "an_env_that_is_no_mapping": "system.spawn(shout, env=5)  # wrong",

@@ -21,6 +21,7 @@ from greenroom import (
     ChildTerminated,
     Context,
     DeadLetter,
+    Directive,
     Drain,
     ExitKind,
     ExitReason,
@@ -38,6 +39,7 @@ from greenroom import (
     Request,
     Signal,
     State,
+    Supervision,
     SystemConfig,
     SystemSnapshot,
     Terminated,
@@ -89,6 +91,8 @@ class Counter(Actor[Add | Get | Describe, Any]):
 
 class Account(Actor[Add | Get]):
     """Dispatch by type; its reply type is left open."""
+
+    answers = (ValueError, KeyError)
 
     def __init__(self) -> None:
         self.balance = 0
@@ -142,6 +146,8 @@ class Full(Actor[str, str]):
         assert_type(child, ActorRef[str, str])
         named = ctx.spawn(Greeter, name="named", mailbox=MailboxConfig(capacity=10))
         assert_type(named, ActorRef[str, str])
+        checked = ctx.spawn(props(Greeter, "hi"), name="checked", supervision=Supervision(Directive.STOP), env={})
+        assert_type(checked, ActorRef[str, str])
         ctx.watch(child)
         ctx.watch(self.peer, message="the peer has ended")
         ctx.unwatch(self.peer)
@@ -186,8 +192,9 @@ class Full(Actor[str, str]):
                 pass
 
     def other(self, ctx: Context, message: str) -> None:
+        ctx.become(self.other, push=True)
         ctx.unbecome()
-        number: int = ctx.unstash_all()
+        number: int = ctx.unstash() + ctx.unstash(2) + ctx.unstash_all()
         self.log.append(f"{number} unstashed")
 
     async def work(self) -> int:
@@ -299,6 +306,7 @@ async def spawn_everything(system: ActorSystem) -> None:
     assert_type(parent, ActorRef[str, str])
     assert_type(system.spawn(Greeter, mailbox=MailboxConfig(capacity=5)), ActorRef[str, str])
     assert_type(system.spawn(Greeter, drain=Drain.DROP), ActorRef[str, str])
+    assert_type(system.spawn(Greeter, stop_timeout=30.0), ActorRef[str, str])
     assert_type(system.spawn(Greeter, drain=Drain.REDIRECT(parent)), ActorRef[str, str])
     assert_type(system.spawn(Greeter, env={"stage": "test"}), ActorRef[str, str])
     assert_type(system.spawn(Greeter, dispatcher="concurrent"), ActorRef[str, str])
@@ -310,6 +318,19 @@ async def spawn_everything(system: ActorSystem) -> None:
     assert_type(kept, Props[Add | Get | Describe, Any])
     assert_type(system.spawn(kept), ActorRef[Add | Get | Describe, Any])
     assert_type(system.spawn(props(Greeter, "hi"), name="props", parent=parent), ActorRef[str, str])
+    assert_type(
+        system.spawn(
+            props(Greeter, greeting="hi"),
+            name="all options",
+            mailbox=MailboxConfig(capacity=5),
+            dispatcher="concurrent",
+            supervision=Supervision(Directive.STOP),
+            drain=Drain.DROP,
+            env={"stage": "test"},
+            parent=parent,
+        ),
+        ActorRef[str, str],
+    )
     assert_type(system.spawn(shout), ActorRef[str, Any])
     assert_type(system.spawn(shout_later, name="later"), ActorRef[str, Any])
     assert_type(system.spawn(Behaviors.receive(shout)), ActorRef[Any, Any])
@@ -340,6 +361,16 @@ async def talk(system: ActorSystem) -> None:
     assert_type(both, tuple[int, str])
     assert_type(await asyncio.to_thread(greeter.ask_sync, "thread"), str)
     assert_type(await asyncio.wait_for(counter.ask(Get()), 1.0), int)
+    assert_type(await counter.ask(Get(), wait_for_room=True), int)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(counter.ask(Get()))
+        assert_type(task, asyncio.Task[int])
+    assert_type(await asyncio.shield(counter.ask(Get())), int)
+    assert_type(await asyncio.create_task(greeter.ask("task")), str)
+    future = greeter.ask("future").future()
+    assert_type(future, asyncio.Future[str])
+    done, _ = await asyncio.wait([future])
+    assert len(done) == 1
     counter.ask(Get()).cancel()
 
     # Whoever takes more can stand where less is asked for, and whoever answers less where more is expected.
@@ -430,6 +461,13 @@ def sync_main() -> None:
     with ActorSystem("plain") as system:
         greeter = system.spawn(Greeter)
         assert_type(greeter.ask_sync("world"), str)
+        assert_type(greeter.ask_sync("world", wait_for_room=True), str)
+        greeter.started_sync()
+        greeter.send_sync("world", timeout=1.0)
+        system.settle_sync()
+        assert_type(greeter.inspect_sync(), Mapping[str, Any])
+        greeter.stop()
+        assert_type(greeter.terminated_sync(timeout=60.0), ExitReason)
         try:
             greeter.tell("x")
             system.spawn(Greeter, name="a")

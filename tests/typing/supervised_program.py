@@ -37,6 +37,7 @@ from greenroom import (
     SystemConfig,
     WhichChildren,
     handles,
+    props,
 )
 
 
@@ -125,7 +126,7 @@ async def main() -> None:
 
         spec = Supervisor.spec(
             children=[
-                ChildSpec("a", Worker, args=("a",), shutdown=Shutdown.INFINITY),
+                ChildSpec("a", props(Worker, "a"), shutdown=Shutdown.INFINITY),
                 ChildSpec("b", Worker, kwargs={"name": "b"}, restart=Restart.TRANSIENT, significant=True),
                 ChildSpec("c", Worker, restart=Restart.TEMPORARY, shutdown=Shutdown.KILL, mailbox=MailboxConfig(10)),
             ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import os
 import re
@@ -15,8 +16,10 @@ from pathlib import Path
 import pytest
 
 import greenroom
+from greenroom import Context
 from tests.typing import good_program, supervised_program
-from tests.typing.bad_programs import BAD_PROGRAMS, MARK, program_of
+from tests.typing.bad_programs import BAD_PROGRAMS, MARK, OPTIONS, program_of
+from tests.typing.pages import PAGES, REPOSITORY, program_of_page
 
 HERE = Path(__file__).parent
 HOUSE = Path(greenroom.__file__).parents[1]
@@ -105,6 +108,9 @@ def errors_found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     programs.mkdir()
     for name in GOOD_PROGRAMS:
         (programs / f"{name}.py").write_text((HERE / f"{name}.py").read_text(encoding="utf-8"), encoding="utf-8")
+    for name, page in PAGES.items():
+        (programs / f"{name}.py").write_text(program_of_page(page), encoding="utf-8")
+    shutil.copytree(REPOSITORY / "examples", folder / "examples")  # a page may use them
     for name, snippet in BAD_PROGRAMS.items():
         (programs / f"{name}.py").write_text(program_of(snippet), encoding="utf-8")
     return CHECKERS[request.param](folder)
@@ -115,12 +121,22 @@ def test_a_good_program_has_no_errors(errors_found: Errors, name: str) -> None:
     assert dict(errors_found.get(name, {})) == {}
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_the_code_on_a_page_has_no_errors(errors_found: Errors, name: str) -> None:
+    assert dict(errors_found.get(name, {})) == {}
+
+
 @pytest.mark.parametrize("name", BAD_PROGRAMS)
 def test_a_bad_program_is_rejected_where_it_is_wrong(errors_found: Errors, name: str) -> None:
     lines = program_of(BAD_PROGRAMS[name]).splitlines()
     wrong = [number for number, line in enumerate(lines, start=1) if line.endswith(MARK)]
     assert len(wrong) == 1
     assert sorted(errors_found.get(name, {})) == wrong, dict(errors_found.get(name, {}))
+
+
+def test_every_option_of_spawn_is_in_these_programs() -> None:
+    parameters = inspect.signature(Context.spawn).parameters.values()
+    assert {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} == OPTIONS.keys()
 
 
 def test_a_good_program_runs() -> None:

@@ -39,3 +39,47 @@ cdef extern from *:
     }
     """
     object new_object "greenroom_new_object" (object)
+
+# The code of whoever called, and the offset that it has come to. Compiled functions have no frame, so the innermost one
+# is the caller's; nothing is kept of it but its code. `last` is returned if that is the same place.
+cdef extern from *:
+    """
+    static inline PyObject *greenroom_caller(int by_context, PyObject *last, PyObject *one_way, PyObject *other_way) {
+        PyFrameObject *frame = PyEval_GetFrame();
+        PyCodeObject *code;
+        PyObject *offset, *site;
+        long lasti;
+        if (frame == NULL)
+            Py_RETURN_NONE;
+        Py_INCREF(frame);
+        code = PyFrame_GetCode(frame);
+        while (by_context && ((PyObject *)code == one_way || (PyObject *)code == other_way)) {
+            PyFrameObject *back = PyFrame_GetBack(frame);
+            if (back == NULL)
+                break;
+            Py_DECREF(code);
+            Py_DECREF(frame);
+            frame = back;
+            code = PyFrame_GetCode(frame);
+        }
+        lasti = PyFrame_GetLasti(frame);
+        Py_DECREF(frame);
+        if (last != Py_None && PyTuple_GET_ITEM(last, 0) == (PyObject *)code
+                && PyLong_AsLong(PyTuple_GET_ITEM(last, 1)) == lasti) {
+            Py_DECREF(code);
+            Py_INCREF(last);
+            return last;
+        }
+        offset = PyLong_FromLong(lasti);
+        site = offset == NULL ? NULL : PyTuple_New(2);
+        if (site == NULL) {
+            Py_XDECREF(offset);
+            Py_DECREF(code);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(site, 0, (PyObject *)code);
+        PyTuple_SET_ITEM(site, 1, offset);
+        return site;
+    }
+    """
+    object caller "greenroom_caller" (bint, object, object, object)

@@ -22,7 +22,6 @@ from tests.testing.exploring.programs import CLEARED, Note, b_after_a, find, in_
 def test_an_order_of_two_is_one_deviation() -> None:
     failure = find(b_after_a)
     shortest = failure.shortest
-    assert shortest is not None
     ((position, budget, pause),) = shortest.script.values()
     assert (position, budget, pause) == (1, 0, 0)
     assert "/b runs, before 1 other that waited longer" in str(failure)
@@ -40,7 +39,6 @@ def test_a_visit_that_is_cut_short_is_one_deviation() -> None:
         assert log.index("other") in (0, 4)
 
     failure = find(program)
-    assert failure.shortest is not None
     ((position, budget, pause),) = failure.shortest.script.values()
     assert (position, pause) == (0, 0)
     assert 1 <= budget <= 3
@@ -51,7 +49,6 @@ def test_a_program_that_always_fails_needs_no_deviation() -> None:
         raise ValueError((await in_order(system))[0])
 
     shortest = find(program).shortest
-    assert shortest is not None
     assert (shortest.script, shortest.faults) == ({}, ())
     assert shortest.explain() == "first come, first served"
 
@@ -59,7 +56,6 @@ def test_a_program_that_always_fails_needs_no_deviation() -> None:
 def test_the_simplest_run_can_be_run_again() -> None:
     failure = find(b_after_a, faults=[faults.slow("c"), faults.crash("c")])
     shortest = failure.shortest
-    assert shortest is not None
     again = Simulation(shortest.seed, schedule=shortest.script, faults=shortest.faults)
     with pytest.raises(AssertionError, match="b was first"):
         again.run(b_after_a)
@@ -69,7 +65,6 @@ def test_the_simplest_run_can_be_run_again() -> None:
 def test_faults_that_have_nothing_to_do_with_it_are_left_out() -> None:
     given = [faults.slow(), faults.crash("c", at=1), faults.delay(to="c"), faults.stop("c"), faults.fill("c", at=9)]
     shortest = find(b_after_a, faults=given).shortest
-    assert shortest is not None
     assert shortest.faults == ()
     assert len(shortest.script) == 1
 
@@ -85,7 +80,6 @@ def test_the_fault_that_does_it_stays_and_the_schedule_goes() -> None:
 
     given = [faults.reorder(), faults.slow("a"), faults.crash("b", at=(2, 5)), faults.crash("c", at=(2, 5))]
     shortest = find(program, faults=given).shortest
-    assert shortest is not None
     assert [(type(fault).__name__, getattr(fault, "who", None)) for fault in shortest.faults] == [("Crash", "b")]
     assert shortest.script == {}
 
@@ -100,7 +94,6 @@ def test_the_simplest_run_fails_for_the_same_reason() -> None:
 
     for first_seed in range(0, 40, 10):
         failure = find(program, first_seed=first_seed)
-        assert failure.shortest is not None
         assert type(failure.shortest.error) is type(failure.error)
 
 
@@ -110,14 +103,19 @@ def test_a_crash_that_the_program_raises_is_the_error() -> None:
 
     failure = find(program, faults=[faults.crash("a", at=1)])
     assert isinstance(failure.error, InjectedFault)
-    assert failure.shortest is not None
     assert len(failure.shortest.faults) == 1
 
 
 def test_shrinking_can_be_left_out() -> None:
-    failure = find(b_after_a, shrinks=False)
-    assert failure.shortest is None
+    given = [faults.stop("nobody", at=1)]
+    failure = find(b_after_a, shrinks=False, faults=given)
+    shortest = failure.shortest
+    assert not shortest.simplified
+    assert shortest.explain() == f"the schedule of seed {failure.seed}, not simplified"
+    assert (shortest.seed, shortest.error, shortest.trace) == (failure.seed, failure.error, failure.trace)
+    assert shortest.faults == tuple(given)
     assert "/b handles 'b'" in str(failure)
+    assert "simplest" not in str(failure)
 
 
 # -- simplified runs that come to no end, or end it all
@@ -155,7 +153,6 @@ def unless_in_order(act: Callable[[], None]) -> Callable[[ActorSystem], Coroutin
 @pytest.mark.parametrize("act", [spin, lambda: os._exit(3), sys.exit, interrupt], ids=["spin", "_exit", "exit", "^C"])
 def test_a_simplified_run_that_is_lost_is_left_out_and_the_others_go_on(act: Callable[[], None]) -> None:
     failure = find(unless_in_order(act), workers=2)
-    assert failure.shortest is not None
     assert len(failure.shortest.script) == 1
     assert str(failure.shortest.error) == "b was first"
     assert multiprocessing.active_children() == []
@@ -199,7 +196,6 @@ def test_it_works_while_a_loop_runs_in_this_thread() -> None:
             log: list[str] = []
             real = system.spawn(Note, log)
             shortest = find(b_after_a).shortest
-            assert shortest is not None
             assert len(shortest.script) == 1
             await real.ask("goes on")
             assert log == ["goes on"]

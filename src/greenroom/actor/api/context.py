@@ -9,12 +9,13 @@ from contextlib import AbstractContextManager, nullcontext
 from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any
 
+from greenroom._core.build import MadeByRuntime
 from greenroom._core.itemkinds import MESSAGE
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.receipt import Receipt
+from greenroom._core.receipt import Piped, Receipt
 from greenroom._core.timing.timers import Timer
 from greenroom.actor.api.becoming import become, unbecome
-from greenroom.actor.api.spawn import Spawns
+from greenroom.actor.api.spawn import Spawns, spawn_child
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.reply import Reply
@@ -35,15 +36,25 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.signals import MonitorRef
 
-__all__ = ["Context"]
+__all__ = ["Context", "ContextRecord"]
 
 _log = logging.getLogger("greenroom.actor")
 
 
-class Context(ActorRecord, Spawns):
+if TYPE_CHECKING:
+
+    class _Base(ActorRecord, Spawns): ...
+
+else:
+    # What the methods below use of the record, `ContextRecord` has: here it would show in the help.
+    _Base = Spawns
+
+
+class Context(_Base):
     """What an actor can find out and do: `self.ctx`. Use it only in the actor's own handlers and hooks."""
 
     __slots__ = ()
+    __signature__ = MadeByRuntime("Context")
 
     # -- who and where
 
@@ -92,20 +103,20 @@ class Context(ActorRecord, Spawns):
 
     # -- the message in hand
 
-    def hand(self) -> Hand | None:
+    def _hand(self) -> Hand | None:
         """What has this actor in hand at present: its loop's visits, if they do."""
         visits = self.cell.loop.visits
         return visits if visits.hand is self.cell else None
 
     def _receipt(self) -> object:
         """Who sent the message in hand: a ref, nobody, or a receipt; also while its handler is suspended."""
-        hand = self.hand()
+        hand = self._hand()
         if hand is not None:
             return hand.sender
         return None if self.cell.task is None else self.cell.task.sender
 
     def _require_message(self, what: str) -> Hand:
-        hand = self.hand()
+        hand = self._hand()
         if hand is None or hand.kind != MESSAGE:
             raise NoMessage(self.self, what)
         return hand
@@ -119,7 +130,7 @@ class Context(ActorRecord, Spawns):
     @property
     def lane(self) -> Lane:
         """The lane of the current message."""
-        hand = self.hand()
+        hand = self._hand()
         if hand is not None:
             return Lane(hand.lane)
         return Lane.DATA if self.cell.task is None else Lane(self.cell.task.lane)
@@ -204,15 +215,37 @@ class Context(ActorRecord, Spawns):
     if not TYPE_CHECKING:
 
         def spawn(self, factory, /, *args, **options):
-            """Spawn a child; the arguments are those of `ActorSystem.spawn`."""
+            """Spawn a child, and return its ref at once. The arguments are those of `ActorSystem.spawn`.
+
+            >>> import asyncio
+            >>> from greenroom import Actor, ActorSystem
+            >>> class Parent(Actor[str, str]):
+            ...     def receive(self, message: str) -> str:
+            ...         child = self.ctx.spawn(lambda ctx, message: None, name=message)
+            ...         return child.path
+            >>> async def main() -> str:
+            ...     async with ActorSystem() as system:
+            ...         return await system.spawn(Parent, name="parent").ask("child")
+            >>> asyncio.run(main())
+            '/parent/child'
+            """
             return self.system.spawn(factory, *args, parent=self.self, **options)
 
+        spawn.__wrapped__ = spawn_child
+
     def stop(self, child: ActorRef | None = None) -> None:
-        """Stop a child or, without an argument, the actor itself, after the current message."""
+        """Stop a child or, without an argument, the actor itself, after the current message.
+
+        An actor that stops itself may take its time for the current message: its deadline to end, `stop_timeout`,
+        starts when that is done.
+        """
         cell = self.cell if child is None else cell_of(child, "stop(child)")
         if child is not None and child.parent != self.self:
             raise BadArgument(f"{child} is no child of {self.self}: use `ref.stop()` for others")
-        self.cell.loop.host.request_end(cell, NORMAL)
+        if child is None:
+            self.cell.loop.host.request_own_end(cell)
+        else:
+            self.cell.loop.host.request_end(cell, NORMAL)
 
     def watch(self, ref: ActorRef, message: object = None) -> None:
         """Watch `ref`: when it has ended, `on_terminated` is called, or `message` is delivered."""
@@ -287,21 +320,31 @@ class Context(ActorRecord, Spawns):
 
     # -- behavior
 
-    def become(self, behavior: Behavior | Callable[..., object]) -> None:
-        """Handle the next messages with `behavior`: one of `Behaviors`, a function `(ctx, message)`, or a method."""
-        become(self, behavior)
+    def become(self, behavior: Behavior | Callable[..., object], *, push: bool = False) -> None:
+        """Handle the next messages with `behavior`: one of `Behaviors`, a function `(ctx, message)`, or a method.
+
+        It replaces the present behavior. With `push=True` it keeps that one below, and `unbecome` goes back to it.
+        """
+        become(self, behavior, push)
 
     def unbecome(self) -> None:
-        """Undo the last `become`."""
+        """Go back to what the last `become(..., push=True)` kept, or to the actor's own `receive`."""
         unbecome(self)
 
     def stash(self) -> None:
-        """Set the current message aside, to be handled after `unstash_all`."""
+        """Set the current message aside, to be handled after `unstash` or `unstash_all`."""
         self._get_stash().put("stash()")
 
     def unstash_all(self) -> int:
         """Queue the stashed messages again, in order and ahead of newer ones; returns how many."""
         return self._get_stash().unstash_all()
+
+    def unstash(self, n: int = 1) -> int:
+        """Queue the first `n` stashed messages again, in order and ahead of newer ones; returns how many.
+
+        To serve a stash one message at a time, call it when one is done; `unstash_all` would stash the rest again.
+        """
+        return self._get_stash().unstash(n)
 
     @property
     def stash_capacity(self) -> int:
@@ -341,6 +384,19 @@ class Context(ActorRecord, Spawns):
         pipes[task] = None
         task.add_done_callback(lambda task: pipes.pop(task, None))
         return task
+
+    def _take_piped(self, message: object) -> None:
+        """Queue what was piped: a system that drains waits for it, as for a message of somebody else."""
+        self.cell.post(message, Piped(self.self), Lane.DATA)
+
+
+class ContextRecord(Context, ActorRecord):
+    """What the context of a living actor is: the runtime's record of it too, so that there is one object less."""
+
+    __slots__ = ()
+
+    def __dir__(self) -> list[str]:
+        return dir(Context)  # for those who look around with the Tab key
 
 
 def _require_open(question: Question) -> None:
@@ -386,18 +442,18 @@ async def _pipe(
         if incarnation_of(context) != born:
             return  # whose it was is gone
         if on_error is None:
-            ref.fail(exc)
+            ref._fail_by_pipe(exc)
             return
         try:
             message = on_error(exc)
         except Exception as error:
-            ref.fail(error)
+            ref._fail_by_pipe(error)
             return
     if incarnation_of(context) != born:
         context.cell.loop.host.publish(message, ref, ref, "for an earlier incarnation")
         return
     try:
-        ref.tell(message, sender=ref)
+        context._take_piped(message)
     except Exception as exc:  # no room, say: its own fault, so it hears of it
         ref.fail(exc)
 

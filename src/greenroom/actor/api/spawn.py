@@ -1,7 +1,7 @@
 """The types of `spawn`, for the system and for contexts.
 
 Keyword-only options cannot stand beside `*args: P.args`, so with an option the constructor's arguments are not checked;
-`props(...)` checks them always.
+`spawn(props(Greeter, "hi"), name="greeter")` checks them always.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     M = TypeVar("M", default=Any)
     R = TypeVar("R", default=Any)
 
-__all__ = ["Spawns"]
+__all__ = ["Spawns", "spawn_child"]
 
 
 class Spawns:
@@ -50,6 +50,7 @@ class Spawns:
             drain: Drain | None = None,
             env: Mapping[str, Any] | None = None,
             parent: ActorRef | None = None,
+            stop_timeout: float | None = None,
         ) -> ActorRef[M, R]: ...
         @overload
         def spawn(self, factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwargs) -> ActorRef[M, R]: ...
@@ -83,6 +84,10 @@ class Spawns:
         ) -> ActorRef[M, R]: ...
         @overload
         def spawn(
+            self, factory: Callable[..., Actor[M, R]], /, *args: Any, stop_timeout: float | None, **kwargs: Any
+        ) -> ActorRef[M, R]: ...
+        @overload
+        def spawn(
             self,
             factory: Callable[[Context, M], object],
             /,
@@ -94,6 +99,7 @@ class Spawns:
             drain: Drain | None = None,
             env: Mapping[str, Any] | None = None,
             parent: ActorRef | None = None,
+            stop_timeout: float | None = None,
         ) -> ActorRef[M, Any]: ...
         @overload
         def spawn(
@@ -108,7 +114,26 @@ class Spawns:
             drain: Drain | None = None,
             env: Mapping[str, Any] | None = None,
             parent: ActorRef | None = None,
+            stop_timeout: float | None = None,
         ) -> ActorRef: ...
         def spawn(self, factory: Any, /, *args: Any, **kwargs: Any) -> ActorRef:
             """Bring up an actor, and return its ref at once; nothing of it runs inside this call."""
             ...
+
+
+def spawn_child(
+    self: Context,
+    factory: Any,
+    /,
+    *args: Any,
+    name: str | None = None,
+    mailbox: MailboxConfig | None = None,
+    dispatcher: str | None = None,
+    supervision: Supervision | None = None,
+    drain: Drain | None = None,
+    env: Mapping[str, Any] | None = None,
+    stop_timeout: float | None = None,
+    **kwargs: Any,
+) -> ActorRef:
+    """What `inspect.signature` says of `Context.spawn`, which passes its options on without looking at them."""
+    raise NotImplementedError

@@ -6,11 +6,16 @@ from typing import Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.messaging.asksync import wait_for_answer
-from greenroom.actor.messaging.question import Question, put_question
+from greenroom.actor.messaging.asking import put_patiently, put_question
+from greenroom.actor.messaging.blocking import block_for_answer
+from greenroom.actor.messaging.question import Question
 from greenroom.lanes import Lane
+from greenroom.tracebacks import SHOWS_ALL, drop_outer
 
 __all__ = ["Address", "direct", "lend_methods"]
+
+# As in `question`.
+__tracebackhide__ = not SHOWS_ALL
 
 _DATA = Lane.DATA
 
@@ -31,7 +36,20 @@ class Address:
         """Send a message. Never blocks; from any thread.
 
         Inside a handler, the sender is the actor itself unless another is named. A full mailbox raises `MailboxFull`,
-        or does what its overflow policy says; a dead actor's message is a dead letter.
+        or does what its overflow policy says; a dead actor's message is a dead letter. `ref << message` does the same.
+
+        >>> import asyncio
+        >>> from greenroom import ActorSystem, Lane
+        >>> async def main() -> list[str]:
+        ...     heard: list[str] = []
+        ...     async with ActorSystem() as system:
+        ...         ref = system.spawn(lambda ctx, message: heard.append(message))
+        ...         ref.tell("hello")
+        ...         ref.tell("this first", lane=Lane.CONTROL)
+        ...         await system.settle()
+        ...     return heard
+        >>> asyncio.run(main())
+        ['this first', 'hello']
         """
         self._cell.accept(message, sender, lane)
 
@@ -39,13 +57,47 @@ class Address:
         self._cell.accept(message, None, _DATA)
         return self
 
-    def ask(self, message: object, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Question:
-        """Send a message, and return an awaitable of its reply."""
+    def ask(
+        self, message: object, *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
+    ) -> Question:
+        """Send a message now, and return an awaitable of its reply.
+
+        Awaiting it raises what the handler raised; `AskTimeout` after `timeout` seconds, which None makes endless;
+        `ActorTerminated` when the actor ends; `AskDeadlock` when actors wait for one another in a circle; `MailboxFull`
+        when there is no room. With `wait_for_room` the message waits for room, within the same timeout.
+
+        >>> import asyncio
+        >>> from greenroom import ActorSystem
+        >>> async def main() -> str:
+        ...     async with ActorSystem() as system:
+        ...         ref = system.spawn(lambda ctx, message: message.upper())
+        ...         return await ref.ask("hello", timeout=1.0)
+        >>> asyncio.run(main())
+        'HELLO'
+        """
+        if wait_for_room:
+            return put_patiently(self._cell, message, timeout, lane)
         return put_question(self._cell, message, timeout, lane)
 
-    def ask_sync(self, message: object, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Any:
-        """Send a message and block until its reply comes: for plain threads, refused on a loop's own."""
-        return wait_for_answer(self._cell, message, timeout, lane)
+    def ask_sync(
+        self, message: object, *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
+    ) -> Any:
+        """Send a message and block until its reply comes: for plain threads, refused on a loop's own.
+
+        It raises what awaiting an `ask` would raise.
+
+        >>> from greenroom import ActorSystem
+        >>> with ActorSystem() as system:
+        ...     system.spawn(lambda ctx, message: message.upper()).ask_sync("hello")
+        'HELLO'
+        """
+        try:
+            return block_for_answer(self._cell, message, timeout, lane, wait_for_room)
+        except Exception as exc:
+            drop_outer(exc)
+            if COMPILED:
+                raise exc  # without its name, it would have the old traceback again
+            raise
 
     @property
     def id(self) -> int:
@@ -71,11 +123,16 @@ def direct(ref: Address, cell: Cell, name: str | tuple[str], parent: Address | N
 
 
 def lend_methods(subclass: type) -> None:
-    """Give `subclass` the hot methods as its own.
+    """Give `subclass` the methods as its own.
 
     The interpreter has a shortcut for calls of a compiled method, but only for instances of the very class that has it;
     without this, a tell through a ref costs 15 % more instructions (callgrind, ping-pong).
+
+    `inspect.signature` looks up defaults among the imported modules, by a full name: it does not know `_DATA`.
     """
     if COMPILED:
-        for name in ("tell", "ask"):
-            setattr(subclass, name, own_method(subclass, vars(Address)[name]))
+        for name in ("tell", "ask", "ask_sync"):
+            method = vars(Address)[name]
+            signature = method.__text_signature__.replace("_DATA", "greenroom.Lane.DATA")
+            doc = f"{name}{signature}\n--\n\n{method.__doc__}"
+            setattr(subclass, name, own_method(subclass, method, doc.encode()))

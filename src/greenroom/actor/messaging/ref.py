@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from _thread import get_ident
 from collections.abc import Mapping
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from greenroom._core.current import current_handoffs
-from greenroom._core.delivery.admission import Waiter
-from greenroom._core.mailbox.cell import Cell
+from greenroom._core.build import MadeByRuntime
 from greenroom.actor.messaging.address import Address, lend_methods
-from greenroom.actor.messaging.question import Question, current_handoff, require_timeout
-from greenroom.actor.messaging.waiting import WaitTimeout, inspect_actor, on_loop, wait_for_end, wait_for_start
+from greenroom.actor.messaging.asking import require_timeout
+from greenroom.actor.messaging.blocking import block_for_end, block_for_inspection, block_for_room, block_for_start
+from greenroom.actor.messaging.question import Question, current_handoff
+from greenroom.actor.messaging.waiting import wait_for_end, wait_for_inspection, wait_for_room, wait_for_start
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import STATES, State
 from greenroom.actor.records.systems import resolve
-from greenroom.errors import BadArgument, SendTimeout
+from greenroom.errors import BadArgument
 from greenroom.exits import KILLED, NORMAL, ExitReason
 from greenroom.lanes import Lane, as_lane
+from greenroom.tracebacks import drop_outer
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    import asyncio
+    from collections.abc import Coroutine, Generator
     from typing import Self
 
     from typing_extensions import TypeVar
@@ -32,10 +32,17 @@ if TYPE_CHECKING:
     M = TypeVar("M", contravariant=True, default=Any)
     R = TypeVar("R", covariant=True, default=Any)
 
-    class Asked(Generic[T_co]):
-        """What `ask` returns: an awaitable of the reply."""
+    class Asked(Coroutine[Any, Any, T_co]):
+        """What `ask` returns: an awaitable of the reply. Tasks take it as they take a coroutine."""
 
         def __await__(self) -> Generator[Any, None, T_co]: ...
+        def send(self, value: Any, /) -> Any: ...
+        def throw(self, kind: Any, value: Any = None, traceback: Any = None, /) -> Any: ...
+        def close(self) -> None: ...
+        def future(self) -> asyncio.Future[T_co]:
+            """An asyncio future of the reply, for functions that insist on one: `asyncio.wait`."""
+            ...
+
         def cancel(self, msg: object = None) -> bool:
             """Wait no longer; a reply that still comes is a dead letter."""
             ...
@@ -52,7 +59,7 @@ else:
     R = TypeVar("R")
     Asked = Question
 
-__all__ = ["ActorRef", "Asked", "Request", "wait_for_room"]
+__all__ = ["ActorRef", "Asked", "Request"]
 
 _DATA = Lane.DATA
 TERMINATED = State.TERMINATED
@@ -71,6 +78,7 @@ class ActorRef(Address, Generic[M, R]):
     """
 
     __slots__ = ()
+    __signature__ = MadeByRuntime("ActorRef")
 
     if TYPE_CHECKING:
 
@@ -82,25 +90,43 @@ class ActorRef(Address, Generic[M, R]):
         def __lshift__(self, message: M) -> Self: ...  # type: ignore[override]
 
         @overload  # type: ignore[override]
-        def ask(self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[T]: ...
+        def ask(
+            self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
+        ) -> Asked[T]: ...
         # Without this one, mypy would take an ask of the wrong type for one of any.
         @overload
-        def ask(self, message: Request[Any], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[object]: ...
+        def ask(
+            self, message: Request[Any], *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
+        ) -> Asked[object]: ...
         @overload
-        def ask(self, message: M, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Asked[R]: ...
+        def ask(
+            self, message: M, *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
+        ) -> Asked[R]: ...
         def ask(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self, message: Any, *, timeout: float | None = 5.0, lane: Lane = _DATA
+            self, message: Any, *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
         ) -> Asked[Any]:
-            """Send a message now, and return an awaitable of its reply."""
+            """Send a message now, and return an awaitable of its reply.
+
+            A full mailbox is `MailboxFull` where it is awaited; with `wait_for_room` the message waits for room, within
+            the same timeout.
+            """
             ...
 
         @overload  # type: ignore[override]
-        def ask_sync(self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> T: ...
+        def ask_sync(
+            self, message: Request[T], *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
+        ) -> T: ...
         @overload
-        def ask_sync(self, message: Request[Any], *, timeout: float | None = 5.0, lane: Lane = _DATA) -> object: ...
+        def ask_sync(
+            self, message: Request[Any], *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
+        ) -> object: ...
         @overload
-        def ask_sync(self, message: M, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> R: ...
-        def ask_sync(self, message: Any, *, timeout: float | None = 5.0, lane: Lane = _DATA) -> Any:
+        def ask_sync(
+            self, message: M, *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
+        ) -> R: ...
+        def ask_sync(
+            self, message: Any, *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
+        ) -> Any:
             """Send a message and block until its reply comes: for plain threads, refused on a loop's own."""
             ...
 
@@ -169,7 +195,10 @@ class ActorRef(Address, Generic[M, R]):
     # -- sending with backpressure
 
     async def send(self, message: M, *, lane: Lane = _DATA, timeout: float | None = None) -> None:
-        """Like `tell`, but wait for room in a full mailbox, in order of arrival. `SendTimeout` carries the message."""
+        """Like `tell`, but wait for room in a full mailbox, in order of arrival. `SendTimeout` carries the message.
+
+        To an actor that has ended it is a dead letter, as with `tell`: to be told, `ask`, with `wait_for_room=True`.
+        """
         if timeout is not None:
             require_timeout(timeout)
         cell = self._cell
@@ -183,6 +212,14 @@ class ActorRef(Address, Generic[M, R]):
         elif (handoff := current_handoff(cell.loop)) is not None:
             sender = handoff.cell.ref
         await wait_for_room(cell, message, sender, lane, timeout)
+
+    def send_sync(self, message: M, *, lane: Lane = _DATA, timeout: float | None = None) -> None:
+        """Like `send`, for code that cannot await: block until there is room. `SendTimeout` carries the message.
+
+        For plain threads, and plain `def` handlers that run on another thread or in another process. Where it would
+        hold up a loop, and in a handler for the actor's own full mailbox, it raises `WaitsForItself`.
+        """
+        block_for_room(self._cell, message, timeout, lane)
 
     # -- its life
 
@@ -207,6 +244,10 @@ class ActorRef(Address, Generic[M, R]):
             raise BadArgument(f"an actor fails with an exception, not with {cause!r}")
         self._cell.loop.host.request_failure(self._cell, cause)
 
+    def _fail_by_pipe(self, cause: BaseException) -> None:
+        """The same, for `ctx.pipe_to_self`."""
+        self._cell.loop.host.request_failure(self._cell, cause, why="because what it piped to itself raised")
+
     def restart(self, cause: BaseException | None = None) -> None:
         """Restart it after the current message, without backoff. Does not count toward any limit. From any thread.
 
@@ -221,7 +262,11 @@ class ActorRef(Address, Generic[M, R]):
 
         In a hook of its own that runs before, it raises `WaitsForItself`.
         """
-        await wait_for_start(self._cell)
+        try:
+            await wait_for_start(self._cell)
+        except Exception as exc:
+            drop_outer(exc)
+            raise
 
     async def terminated(self) -> ExitReason:
         """Wait until it has ended for good, and return the exit reason. Never raises its failure."""
@@ -229,55 +274,29 @@ class ActorRef(Address, Generic[M, R]):
 
     async def inspect(self, *items: str, timeout: float | None = 5.0) -> Mapping[str, Any]:
         """Call the actor's `inspect`, between two messages, and return the result. `AskTimeout` when it is late."""
-        return await inspect_actor(self._cell, items, timeout)
+        try:
+            return await wait_for_inspection(self._cell, items, timeout)
+        except Exception as exc:
+            drop_outer(exc)
+            raise
+
+    def started_sync(self, timeout: float | None = None) -> None:
+        """Like `started`, for code that cannot await: block until it is RUNNING. `WaitTimeout` when that is late.
+
+        Without a timeout it waits as long as the start may take, which `SystemConfig(start_timeout=...)` bounds.
+        """
+        block_for_start(self._cell, timeout)
+
+    def terminated_sync(self, timeout: float | None = None) -> ExitReason:
+        """Like `terminated`, for code that cannot await: block until it has ended. `WaitTimeout` when that is late.
+
+        Without a timeout it waits for ever, as `Thread.join` does.
+        """
+        return block_for_end(self._cell, timeout)
+
+    def inspect_sync(self, *items: str, timeout: float | None = 5.0) -> Mapping[str, Any]:
+        """Like `inspect`, for code that cannot await."""
+        return block_for_inspection(self._cell, items, timeout)
 
 
 lend_methods(ActorRef)
-
-
-async def wait_for_room(cell: Cell, message: object, sender: object, lane: Lane, timeout: float | None) -> None:
-    """Send a message as soon as there is room for it."""
-    aio = asyncio.get_running_loop()
-    future: asyncio.Future[None] = aio.create_future()
-    handoff = current_handoffs.get(get_ident()) if current_handoffs else None
-    loop = cell.loop
-
-    def finish(error: BaseException | None) -> None:
-        if get_ident() == my_thread:
-            tell(error)
-        elif not aio.is_closed():
-            if handoff is not None:
-                handoff.touch()
-            aio.call_soon_threadsafe(tell, error)
-
-    def tell(error: BaseException | None) -> None:
-        if not future.done():
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-
-    def give_up() -> None:
-        loop.admission.give_up(cell, waiter)
-        finish(SendTimeout(cell.shown(), message, timeout or 0.0))
-
-    def begin() -> None:
-        loop.admission.wait_for_room(cell, waiter)
-        if alarm is not None:
-            loop.timers.add(alarm)
-            if loop.runq.asleep:
-                loop.runq.wake()
-
-    def leave() -> None:
-        loop.admission.give_up(cell, waiter)
-        if alarm is not None:
-            alarm.disarm(loop.timers)
-
-    my_thread = get_ident()
-    waiter = Waiter(message, sender, lane, finish)
-    alarm = None if timeout is None else WaitTimeout(loop.now() + timeout, give_up)
-    on_loop(cell, begin)
-    try:
-        await future
-    finally:
-        on_loop(cell, leave)

@@ -16,7 +16,7 @@ cpdef attach_record(ActorRecord record, Cell cell, object spec)
 
 @cython.final
 cdef class Settings:
-    cdef readonly object supervision, env
+    cdef readonly object supervision, env, stop_timeout
 
 @cython.final
 cdef class ChildList:

@@ -79,11 +79,17 @@ class ActorRecord:
 class Settings:
     """What an actor hands down to its children, unless their spawn says otherwise."""
 
-    __slots__ = ("env", "supervision")
+    __slots__ = ("env", "stop_timeout", "supervision")
 
-    def __init__(self, supervision: Supervision, env: Mapping[str, Any]) -> None:
+    def __init__(self, supervision: Supervision, env: Mapping[str, Any], stop_timeout: float | None = None) -> None:
         self.supervision = supervision
         self.env = env
+        # Seconds that it has to end, if that is not the system's `stop_timeout`.
+        self.stop_timeout = stop_timeout
+
+    def supervised_by(self, supervision: Supervision) -> Settings:
+        """The same, with another supervision."""
+        return Settings(supervision, self.env, self.stop_timeout)
 
 
 def attach_record(record: ActorRecord, cell: Cell, spec: object) -> None:
@@ -98,6 +104,7 @@ class Extras:
 
     __slots__ = (
         "abandoned",
+        "answers",
         "behaviors",
         "deadline",
         "deferred",
@@ -105,6 +112,7 @@ class Extras:
         "drain",
         "ending",
         "executor",
+        "forced",
         "history",
         "keyed",
         "links",
@@ -116,6 +124,7 @@ class Extras:
         "phase",
         "pipes",
         "receive_timer",
+        "refusal_log",
         "restart_state",
         "settings",
         "settings_of_behavior",
@@ -141,6 +150,8 @@ class Extras:
         # Whether it ended, or will, without ever having been RUNNING; and whether its handler or hook was broken off.
         self.never_ran = False
         self.abandoned = False
+        # Whether it was cancelled because it did not stop in time.
+        self.forced = False
         # How far its ending has come, as in `ending`.
         self.phase = 0
         # Whether its children end one after the other, the youngest first: a supervisor's do.
@@ -160,9 +171,13 @@ class Extras:
         self.watching: dict[Cell, Watching] = {}
         # Questions whose reply was put off.
         self.deferred: dict[OwedReply, None] = {}
-        # Behaviors to go back to, and who takes the present one's signals.
+        # Behaviors to go back to; who takes the present one's signals, and which exceptions are its answers.
+        # Invariant: behaviors[0] is the actor's first one, and there is none iff it has that at present
         self.behaviors: list[BehaviorPart] = []
         self.on_signal: Callable[..., object] | None = None
+        self.answers: tuple[type[Exception], ...] = ()
+        # How many of its refusals were logged lately.
+        self.refusal_log: Any = None
         self.stash: Any = None
         self.keyed: Any = None
         # The receive timeout.

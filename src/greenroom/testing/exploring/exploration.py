@@ -30,10 +30,11 @@ class Failure:
     """A seed at which the program failed.
 
     `Simulation(seed=failure.seed, ...)`, with the schedule and faults that were explored, fails with `error` again.
-    `trace` is the trace of that run. `shortest` is the simplest run found that fails in the same way.
+    `trace` is the trace of that run. `shortest` is the simplest run found that fails in the same way: that very run, if
+    none was looked for or found, and then `shortest.simplified` is False.
     """
 
-    def __init__(self, seed: int, error: BaseException, trace: Trace, shortest: Shrunk | None) -> None:
+    def __init__(self, seed: int, error: BaseException, trace: Trace, shortest: Shrunk) -> None:
         self.seed = seed
         self.error = error
         self.trace = trace
@@ -48,7 +49,7 @@ class Failure:
             lines += [f"because of {in_words(self.error.__cause__)}"]
         lines += [""]
         trace = self.trace
-        if self.shortest is not None:
+        if self.shortest.simplified:
             trace = self.shortest.trace
             lines += ["The simplest schedule found that fails like this:", _indented(self.shortest.explain())]
             if self.shortest.faults:
@@ -156,27 +157,31 @@ def describe(
 
     `reported` is the error of the first run.
     """
+
+    def as_it_is(error: BaseException, trace: Trace) -> Failure:
+        return Failure(seed, error, trace, Shrunk.unchanged(seed, simulated.faults, error, trace))
+
     # It would hang or exit here too; or the exception is not the program's: a test runner's timeout, for example.
     if isinstance(reported, RunHung | WorkerLost) or not isinstance(reported, Exception):
-        return Failure(seed, reported, Trace.empty(), None)
+        return as_it_is(reported, Trace.empty())
     if isinstance(reported, SimulationEndless):  # its first steps show as much, and sooner
         simulation = simulated.simulation(seed, _KEEP, max_steps=min(simulated.max_steps, _KEEP))
         simulated.run_in(simulation)
-        return Failure(seed, reported, simulation.trace, None)
+        return as_it_is(reported, simulation.trace)
     simulation = simulated.simulation(seed, _KEEP)
     try:
         error = simulated.run_in(simulation)
     except KeyboardInterrupt as interrupt:
         if isinstance(reported, NotRepeated) and reported.by_interrupt:
-            return Failure(seed, interrupt, Trace.empty(), None)  # raised by the program: workers ignore Ctrl-C
+            return as_it_is(interrupt, Trace.empty())  # raised by the program: workers ignore Ctrl-C
         raise
     if error is None:
-        return Failure(seed, reported, simulation.trace, None)
+        return as_it_is(reported, simulation.trace)
     if isinstance(error, SimulationEndless) or not isinstance(error, Exception):
-        return Failure(seed, error, simulation.trace, None)
-    shortest = None
-    if shrink_seconds:
-        shortest = shrink(simulated, seed, error, apart=apart, output=output, patience=patience, seconds=shrink_seconds)
+        return as_it_is(error, simulation.trace)
+    if not shrink_seconds:
+        return as_it_is(error, simulation.trace)
+    shortest = shrink(simulated, seed, error, apart=apart, output=output, patience=patience, seconds=shrink_seconds)
     return Failure(seed, error, simulation.trace, shortest)
 
 

@@ -27,7 +27,8 @@ _KEEP = 100_000
 class Shrunk(Frozen):
     """The simplest run found: `Simulation(seed, schedule=script, faults=faults)` fails as `error` says."""
 
-    __slots__ = ("seed", "script", "faults", "error", "trace", "runs", "actors")  # noqa: RUF023 - in the order of the arguments
+    # In the order of the arguments.
+    __slots__ = ("seed", "script", "faults", "error", "trace", "runs", "actors", "simplified")  # noqa: RUF023
 
     seed: int
     script: Choices
@@ -37,6 +38,8 @@ class Shrunk(Frozen):
     runs: int
     actors: dict[int, str]
     """The actor that was chosen at each step of the script."""
+    simplified: bool
+    """False if this is the run of the seed itself, with its own schedule, and no script."""
 
     def __init__(
         self,
@@ -47,11 +50,19 @@ class Shrunk(Frozen):
         trace: Trace,
         runs: int,
         actors: dict[int, str] | None = None,
+        simplified: bool = True,
     ) -> None:
-        self._set(seed, script, faults, error, trace, runs, actors or {})
+        self._set(seed, script, faults, error, trace, runs, actors or {}, simplified)
+
+    @classmethod
+    def unchanged(cls, seed: int, faults: tuple[Fault, ...], error: BaseException, trace: Trace) -> Shrunk:
+        """The run of a seed, not simplified."""
+        return cls(seed, {}, faults, error, trace, 0, simplified=False)
 
     def explain(self) -> str:
         """The schedule in words."""
+        if not self.simplified:
+            return f"the schedule of seed {self.seed}, not simplified"
         if not self.script:
             return "first come, first served"
         chosen = self.actors
@@ -121,7 +132,8 @@ class _Shrinker:
 
     def run(self) -> Shrunk:
         """Shrink until nothing more can be left out, or the runs or the time are used up."""
-        if self._fails(self._choices, self._faults):
+        simplified = self._fails(self._choices, self._faults)
+        if simplified:
             self._drop_faults()
             self._cut_end()
             self._drop_chunks()
@@ -137,7 +149,7 @@ class _Shrinker:
             simulation = self._simulated.simulation(self._seed, _KEEP)
             error = self._simulated.run_in(simulation) or self._wanted
         actors = simulation.actors_chosen
-        return Shrunk(self._seed, script, self._faults, error, simulation.trace, self._runs, actors)
+        return Shrunk(self._seed, script, self._faults, error, simulation.trace, self._runs, actors, simplified)
 
     def _fails(self, choices: Choices, faults: tuple[Fault, ...]) -> bool:
         seconds = self._until - time.monotonic()
