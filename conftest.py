@@ -1,4 +1,7 @@
-"""Runs the Python code blocks of README.md and docs/ as tests: an example that stops working fails the build."""
+"""Runs the Python code blocks of README.md and docs/ as tests: an example that stops working fails the build.
+
+The recipes are programs of several files, so tests/test_recipes.py runs those.
+"""
 
 from unittest import SkipTest
 
@@ -10,6 +13,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
     pattern="*.md",
+    excludes=["docs/recipes/*.md"],
 ).pytest()
 
 _outcomes: dict[tuple[str, int], BaseException | None] = {}

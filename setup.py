@@ -22,6 +22,8 @@ DIRECTIVES = {
     "auto_pickle": False,  # what can be pickled says how; the code for the rest was a sixth of all
     "binding": False,  # plain method descriptors, which the interpreter calls without a detour
     "cdivision": True,
+    "embedsignature": True,  # or `help` and `inspect.signature` would know no arguments
+    "embedsignature.format": "clinic",
     "nonecheck": True,  # None where a cell is wanted is an AttributeError, not a crash; hot modules switch it off
     "initializedcheck": False,
 }
@@ -29,7 +31,7 @@ DIRECTIVES = {
 QUICK = ["-O1", "-g0", "-fno-semantic-interposition"] if os.name == "posix" else []
 THOROUGH = ["-O2", *QUICK[1:]]
 HOTTEST = {
-    *("address", "admission", "behavior", "cell", "celltable", "lifecycle", "loop", "mailbox", "messagehost"),
+    *("address", "admission", "asking", "behavior", "cell", "celltable", "lifecycle", "loop", "mailbox", "messagehost"),
     *("question", "receipt", "record", "ring", "runqueue", "spawner", "stepping", "tickbudget", "timers", "visits"),
 }
 

@@ -76,7 +76,18 @@ MOST_MODULES = 12
 """In one folder."""
 LONGEST_CIRCLE = 4
 """Files that name one another, for types too; all in one folder."""
-GROUND = {"errors", "clock", "exits", "lanes", "ledger", "frozen", "seededrandom", "originaldir", "runtimelog"}
+GROUND = {
+    "errors",
+    "clock",
+    "exits",
+    "lanes",
+    "ledger",
+    "frozen",
+    "seededrandom",
+    "originaldir",
+    "runtimelog",
+    "tracebacks",
+}
 
 
 def module_name(path: Path) -> str:

@@ -89,12 +89,12 @@ FAULTS = (
     Fault(
         "stash-order",
         "actor/messaging/stash.py",
-        "            message, sender, lane = self._entries[-1]\n"
-        "            self._cell.loop.admission.take_back(self._cell, message, sender, lane)\n"
-        "            self._entries.pop()\n",
-        "            message, sender, lane = self._entries[0]\n"
-        "            self._cell.loop.admission.take_back(self._cell, message, sender, lane)\n"
-        "            self._entries.popleft()\n",
+        "                message, sender, lane = first[-1]\n"
+        "                self._cell.loop.admission.take_back(self._cell, message, sender, lane)\n"
+        "                first.pop()\n",
+        "                message, sender, lane = first[0]\n"
+        "                self._cell.loop.admission.take_back(self._cell, message, sender, lane)\n"
+        "                first.pop(0)\n",
         "unstashed messages come in the reverse order",
     ),
     Fault(
@@ -171,9 +171,9 @@ FAULTS = (
     ),
     Fault(
         "deadline-by-one-clock",
-        "system/shutdown.py",
-        "asyncio.get_running_loop().call_later(seconds, self._time_is_up)",
-        "asyncio.get_running_loop().call_later(3600.0 + seconds, self._time_is_up)",
+        "system/ending/shutdown.py",
+        "asyncio.get_running_loop().call_later(seconds, ring)",
+        "asyncio.get_running_loop().call_later(3600.0 + seconds, ring)",
         "a shutdown goes by the system's clock alone, which may stand still",
     ),
     Fault(

@@ -15,7 +15,7 @@ from examples.pipeline.messages import Totals
 from greenroom import ActorSystem, Ledger
 
 BUILD = "compiled" if greenroom.COMPILED else "plain Python"
-OUTSIDE_THE_BALANCE = ("rejected", "late_replies")
+OUTSIDE_THE_BALANCE = ("rejected", "late_replies", "refused")
 
 
 class View(Protocol):

@@ -64,7 +64,7 @@ from greenroom.originaldir import ORIGINAL_DIR as _ORIGINAL_DIR  # noqa: F401 - 
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.directives import Directive, OnRestart, Scope
 from greenroom.policy.specs import Supervision
-from greenroom.system.config import SystemConfig
+from greenroom.system.config import OnExit, SystemConfig
 from greenroom.system.observers import Observer
 from greenroom.system.system import ActorSystem
 
@@ -132,6 +132,7 @@ __all__ = [
     "MonitorRef",
     "MonotonicClock",
     "Observer",
+    "OnExit",
     "OnRestart",
     "Overflow",
     "Parallel",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -115,6 +116,8 @@ def test_at_the_top_the_system_stops_with_the_cause(play: Play, kind: Any, depth
         bystander = system.spawn(kind, Book())
         refs[-1].tell(cause)
         refs[-1].tell("queued")
+        with suppress(asyncio.CancelledError):  # the body of a failed system's block is cancelled
+            await system.stopped()
         await system.stopped()
         assert (await bystander.terminated()).kind is ExitKind.SHUTDOWN
         ends.extend([await ref.terminated() for ref in refs])

@@ -116,12 +116,12 @@ def test_whatever_befalls_a_family_everybody_runs_or_has_ended(
     async def main() -> None:
         config = SystemConfig(clock=clock, history=True, max_actors_per_tick=budget, max_tick_time=10.0, seed=seed)
         system = ActorSystem("random", config=config)
-        await system.__aenter__()
+        await system.start()
         try:
             async with asyncio.timeout(120):
                 await program(system)
         finally:
-            await system.shutdown(timeout=120.0)
+            await system.shutdown(timeout=120.0, drain=False)
         ledger = assert_ledger_balanced(system)
         assert ledger.queued == ledger.in_hand == 0
         assert system.report is not None

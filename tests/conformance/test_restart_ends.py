@@ -53,7 +53,7 @@ async def end(system: ActorSystem, ref: Ref, how: str) -> asyncio.Future[Any]:
         ref.parent.stop()
         return asyncio.ensure_future(ref.parent.terminated())
     if how == "shutdown":
-        task = asyncio.ensure_future(system.shutdown())
+        task = asyncio.ensure_future(system.shutdown(drain=False))
         await turns(3)
         return task
     getattr(ref, how)()

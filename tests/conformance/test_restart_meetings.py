@@ -24,7 +24,7 @@ from greenroom import (
     SystemConfig,
 )
 from greenroom.errors import HandlerBroken
-from greenroom.exits import NORMAL
+from greenroom.exits import KILLED
 from tests.conformance.askers import outcome
 from tests.conformance.incarnations import (
     BAD,
@@ -222,7 +222,7 @@ def test_who_asked_a_supervisors_child_is_told_of_an_end_only_if_it_is_one(
         error = await soon(system, outcome(asked))
         gate.opened.set()
         await system.settle()
-        comes_back = (order, restart) in SPARED or (stubborn and restart is Restart.TRANSIENT)
+        comes_back = (order, restart) in SPARED or restart is Restart.TRANSIENT  # one that was forced was killed
         assert isinstance(error, HandlerBroken if comes_back else ActorTerminated), error
         assert child.is_alive is comes_back
 
@@ -241,7 +241,7 @@ def test_who_asked_one_that_missed_its_stop_is_told_the_reason_of_its_end(play: 
         await clock.advance(STOP_TIMEOUT)
         error: Any = await soon(system, outcome(asked))
         assert isinstance(error, ActorTerminated)
-        assert error.reason == await ended(system, ref) == NORMAL
+        assert error.reason == await ended(system, ref) == KILLED
 
     play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
 

@@ -247,13 +247,13 @@ def test_who_asked_one_that_was_told_to_stop_hears_of_its_end_though_a_restart_w
     async def program(system: ActorSystem) -> None:
         ref, error = await broken_off(system, "stop")
         assert isinstance(error, ActorTerminated), error
-        assert (await ended(system, ref)).kind is ExitKind.NORMAL
+        assert (await ended(system, ref)).kind is ExitKind.KILLED
         ref, error = await broken_off(system, "restart")
         assert isinstance(error, errors.HandlerBroken), error
         assert runs(ref)
         ref, error = await broken_off(system, "stop", "restart")
         assert isinstance(error, ActorTerminated), error
-        assert (await ended(system, ref)).kind is ExitKind.NORMAL
+        assert (await ended(system, ref)).kind is ExitKind.KILLED
 
     play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
 

@@ -38,7 +38,7 @@ def test_plain_it_prints_a_line_a_second_and_a_ledger_that_adds_up() -> None:
     assert BALANCED in done.stdout
     ledger = numbers_of(done.stdout)
     assert ledger["sent"] == sum(ledger[part] for part in PARTS) > ledger["handled"] > 0
-    assert ledger.keys() == {"sent", *PARTS, "rejected", "late replies"}
+    assert ledger.keys() == {"sent", *PARTS, "rejected", "late replies", "refused"}
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 

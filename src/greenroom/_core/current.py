@@ -20,7 +20,10 @@ class CurrentHandoff(Protocol):
 
     cell: Cell
     question: Pending | None
-    """What its thread waits for, if it is an answer."""
+    """What its thread waits for, if it is known: an answer, for one."""
+
+    awaits: bool
+    """Whether its code awaits something: then it is a coroutine."""
 
     @property
     def carries_messages(self) -> bool:

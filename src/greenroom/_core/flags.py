@@ -28,3 +28,5 @@ OFFLOADED = 256
 """The actor's code runs on another thread, or in another process: its messages are carried there."""
 INTERCEPTED = 512
 """The floor above looks at each message before it is let in: it may refuse it, or take it elsewhere at once."""
+PROPAGATES = 1024
+"""Messages bring context variables of their senders along, and are handled with them."""

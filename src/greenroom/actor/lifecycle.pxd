@@ -1,6 +1,6 @@
 import cython
 cimport greenroom._core.generators
-from greenroom._core.capi cimport new_object
+from greenroom._core.capi cimport caller, new_object
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom.actor.messagehost cimport MessageHost
 from greenroom.actor.messaging.address cimport Address
@@ -10,7 +10,8 @@ from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, spec_of
 cdef bint COMPILED
 cdef int HELD, OFFLOADED, INTERCEPTED, CREATED, STARTING, RUNNING, STOPPING, STOPPED, TERMINATED
 cdef Py_ssize_t HISTORY_KEPT
-cdef object NORMAL, SHUTDOWN, KILLED, Context, STOP_IN_ORDER, SAME, STOPPED_BEHAVIOR
+cdef object NORMAL, SHUTDOWN, KILLED, ContextRecord
+cdef object STOP_IN_ORDER, SAME, STOPPED_BEHAVIOR
 
 @cython.final
 cdef class Lifecycle(MessageHost):
@@ -22,8 +23,9 @@ cdef class Lifecycle(MessageHost):
     cdef public bint closed
     cdef readonly unsigned long long spawned, terminated
     cdef readonly dict resting
+    cdef public object discards
     cdef readonly object forced
-    cdef object _start_order, _stop_order, _shutdown_order, _kill_order, _close_order
+    cdef object _site, _start_order, _stop_order, _own_stop_order, _shutdown_order, _kill_order, _close_order
     @cython.locals(spec=ActorSpec, child_list=ChildList, cell=Cell, ref=Address, record=ActorRecord)
     cpdef object spawn(
         self,
@@ -36,6 +38,7 @@ cdef class Lifecycle(MessageHost):
         object settings,
         object drain,
         object dispatcher=*,
+        object site=*,
     )
     cdef ChildList _family_of(self, Address parent)
     cpdef enter(self, ActorRecord record, int state)
@@ -45,6 +48,7 @@ cdef class Lifecycle(MessageHost):
     cpdef behavior_returned(self, Cell cell, object behavior)
     cpdef request_end(self, Cell cell, object reason)
     cpdef object _stop(self, Cell cell)
+    cpdef object _stop_itself(self, Cell cell)
     cpdef object _shut_down(self, Cell cell)
     cpdef object _kill(self, Cell cell)
     @cython.locals(record=ActorRecord)

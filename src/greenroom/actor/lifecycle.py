@@ -6,6 +6,7 @@ or for children is a procedure, in `starting` and `ending`.
 
 from __future__ import annotations
 
+import sys
 from asyncio import CancelledError
 from functools import partial
 from itertools import chain
@@ -18,10 +19,11 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.becoming import become_next
 from greenroom.actor.api.behavior import SAME
 from greenroom.actor.api.behavior import STOPPED as STOPPED_BEHAVIOR
-from greenroom.actor.api.context import Context
+from greenroom.actor.api.context import Context, ContextRecord
 from greenroom.actor.failure import decision
 from greenroom.actor.failure.decision import FailOrder
 from greenroom.actor.failure.escalationcycles import break_off_if_stuck
+from greenroom.actor.failure.refusals import is_refusal
 from greenroom.actor.failure.reports import report_undecided
 from greenroom.actor.life import ending, forcing, notices, restarting, starting
 from greenroom.actor.life.hooks import begin, call_hook, executor_of, hand_to_actor, inspect
@@ -29,26 +31,29 @@ from greenroom.actor.life.restarting import RestartOrder
 from greenroom.actor.life.spec import spec_of
 from greenroom.actor.messagehost import MessageHost
 from greenroom.actor.messaging.signals import ChildTerminated, Down, Exit, ReceiveTimeout, Terminated
+from greenroom.actor.offload.context import OffloadedContext
 from greenroom.actor.records.record import ActorRecord, ChildList, Extras, Settings, Tombstone, tombstone_of
 from greenroom.actor.records.restartstate import incarnation_of
 from greenroom.actor.records.states import STATES, State
 from greenroom.actor.relations.watch import notify_in_batches, tell_watchers
 from greenroom.errors import ActorTerminated, SystemStopped
-from greenroom.exits import KILLED, NORMAL, SHUTDOWN, ExitReason, ends_system
+from greenroom.exits import FORCED, KILLED, NORMAL, SHUTDOWN, ExitReason, ends_system
 from greenroom.lanes import MailboxConfig
+from greenroom.tracebacks import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom._core.behavior import BehaviorBase
     from greenroom._core.mailbox.cell import Order
-    from greenroom.actor.messaging.drain import Drain
+    from greenroom.actor.life.spawnsite import SpawnSite
+    from greenroom.actor.messaging.drain import Discards, Drain
     from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.records.ports import SystemPort
     from greenroom.actor.records.restartstate import RestartState
 
-__all__ = ["Lifecycle"]
+__all__ = ["BY_CONTEXT", "BY_OFFLOADED", "Lifecycle", "site_of_caller"]
 
 CREATED = State.CREATED.code
 STARTING = State.STARTING.code
@@ -57,6 +62,9 @@ STOPPING = State.STOPPING.code
 STOPPED = State.STOPPED.code
 TERMINATED = State.TERMINATED.code
 
+# What stands between the user's line and `Spawner.spawn`, if the spawn is a context's.
+BY_CONTEXT = getattr(Context.spawn, "__code__", None)
+BY_OFFLOADED = getattr(OffloadedContext.spawn, "__code__", None)
 HISTORY_KEPT = 1000
 """How many states of an actor are kept: those of some two hundred restarts."""
 STOP_IN_ORDER = object()
@@ -70,10 +78,13 @@ class Lifecycle(MessageHost):
         "_close_order",
         "_keeps_history",
         "_kill_order",
+        "_own_stop_order",
         "_shutdown_order",
+        "_site",
         "_start_order",
         "_stop_order",
         "closed",
+        "discards",
         "forced",
         "has_placement",
         "mailbox",
@@ -88,26 +99,33 @@ class Lifecycle(MessageHost):
     def __init__(self, port: SystemPort) -> None:
         super().__init__(port)
         # What actors have that are spawned without settings or a mailbox of their own.
-        self.settings = Settings(port.supervision, port.env)
-        self.mailbox = port.mailbox
-        self._keeps_history = port.keeps_history
+        self.settings = Settings(port.config.supervision, port.config.env)
+        self.mailbox = port.config.mailbox
+        self._keeps_history = port.config.history
         # The actors that have no parent.
         self.top = ChildList()
         # The cell of the root behavior, with which the system ends.
         self.root: Cell | None = None
         # Whether the system has a say in where the code of actors runs that were spawned without a dispatcher.
-        self.has_placement = port.has_placement
+        self.has_placement = bool(port.config.placement)
         # Whether nothing may be spawned any more.
         self.closed = False
         self.spawned = 0
         self.terminated = 0
         # Those that wait to be started again.
         self.resting: dict[Cell, None] = {}
+        # What the system's end discards; None while it goes on.
+        self.discards: Discards | None = None
         # Those that had to be forced to end.
         self.forced = forcing.ForcedActors()
+        # The line that spawned last: in a loop it is the same over and over, and a note of its own for each actor would
+        # be one more object for the garbage collector to count.
+        self._site: SpawnSite | None = None
         # Bound once: an order is then no allocation.
         self._start_order = self._start
         self._stop_order = self._stop
+        # An actor's own: until it acts, the handler that asked for it is not hurried.
+        self._own_stop_order = self._stop_itself
         self._shutdown_order = self._shut_down
         self._kill_order = self._kill
         self._close_order = self._close
@@ -125,6 +143,7 @@ class Lifecycle(MessageHost):
         settings: Settings | None,
         drain: Drain | None,
         dispatcher: str | None = None,
+        site: SpawnSite | None = None,
     ) -> ActorRef:
         """Bring up an actor; nothing of it runs before its loop's next visit. In eleven steps:
 
@@ -146,8 +165,15 @@ class Lifecycle(MessageHost):
             child_list.require_free(name, parent)
         executor = None
         if dispatcher is not None or self.has_placement:
-            dispatcher, executor = self.port.executor_for(dispatcher, spec, name, parent)
-        cell = self.loop.spawn(None, None, self.mailbox if mailbox is None else mailbox)
+            dispatcher, executor = self.port._executor_for(dispatcher, spec, name, parent)
+        if site is None and (spec.args or spec.kwargs or not spec.is_proven()):
+            by_context = parent is not None
+            if COMPILED:
+                site = caller(by_context, self._site, BY_CONTEXT, BY_OFFLOADED)
+            else:
+                site = site_of_caller(by_context, 3, self._site)
+            self._site = site
+        cell = self.loop.spawn(None, site, self.mailbox if mailbox is None else mailbox)
         try:
             ref = self._new_ref(cell, spec.label if name is None else name, parent)
             if executor is not None:
@@ -158,7 +184,7 @@ class Lifecycle(MessageHost):
                     cell.flags |= INTERCEPTED
                     cell.limit = 0
             else:
-                record = new_object(Context) if COMPILED else Context()
+                record = new_object(ContextRecord) if COMPILED else ContextRecord()
             record.cell = cell
             record.spec = spec
             if settings is not None and settings is not self.settings:
@@ -228,6 +254,8 @@ class Lifecycle(MessageHost):
             actor.ctx = record
             cell.handler = class_info.handler
             cell.subject = actor
+            if spec is class_info.spec:
+                class_info.proven = True
         self.begin_to_run(cell, record)
         return None
 
@@ -282,12 +310,22 @@ class Lifecycle(MessageHost):
         if record.state == STARTING:
             forcing.limit_start(self, cell, record)
         extras = record.extras
-        if (extras is not None and extras.phase) or self.is_told_to_change(cell):
+        if (extras is not None and extras.phase) or self._is_hurried(cell):
             self.set_deadline(cell, record)
+
+    def _is_hurried(self, cell: Cell) -> bool:
+        """Whether an order waits that is not the actor's own, to stop when it is done with the message in hand."""
+        return any(order != self._own_stop_order for order in cell.waiting_orders()) and self.is_told_to_change(cell)
 
     def is_told_to_stop(self, cell: Cell) -> bool:
         """Whether an order to end waits."""
-        endings = (self._stop_order, self._shutdown_order, self._kill_order, self._close_order)
+        endings = (
+            self._stop_order,
+            self._own_stop_order,
+            self._shutdown_order,
+            self._kill_order,
+            self._close_order,
+        )
         return any(order in endings for order in cell.waiting_orders())
 
     def is_told_to_change(self, cell: Cell) -> bool:
@@ -298,7 +336,11 @@ class Lifecycle(MessageHost):
 
     def forget_stops(self, cell: Cell) -> None:
         """The actor failed before it came to stop: it is restarted instead."""
-        cell.withdraw((self._stop_order, self._shutdown_order))
+        cell.withdraw((self._stop_order, self._own_stop_order, self._shutdown_order))
+
+    def refuses(self, cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
+        """Whether `cause`, which a handler let out, is one of the actor's answers."""
+        return is_refusal(cell, message, sender, cause)
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         """A handler, notice or order let `cause` out."""
@@ -315,6 +357,7 @@ class Lifecycle(MessageHost):
             return  # its ending goes on
         if any(isinstance(order, FailOrder) and order.is_reason_for(cause) for order in cell.waiting_orders()):
             return  # the child's own failure is what it fails with, next
+        fold(cause)
         decision.decide_on_failure(self, cell, record, message, cause)
 
     def awaits(self, question: Question) -> None:
@@ -334,7 +377,9 @@ class Lifecycle(MessageHost):
             decided: ExitReason = left.extras.ending
             return decided
         waiting = cell.waiting_orders()
-        return NORMAL if self._stop_order in waiting else SHUTDOWN if self._shutdown_order in waiting else None
+        is_stopped = self._stop_order in waiting or self._own_stop_order in waiting
+        told = NORMAL if is_stopped else SHUTDOWN if self._shutdown_order in waiting else None
+        return FORCED if told is not None and left.extras is not None and left.extras.forced else told
 
     def lives_on(self, cell: Cell) -> bool:
         """Whether an actor is not to end for good, as far as is decided: it goes on, or is restarted."""
@@ -379,15 +424,28 @@ class Lifecycle(MessageHost):
             else:
                 forcing.cancel_handler(self, cell, record.ensure_extras())
 
+    def request_own_end(self, cell: Cell) -> None:
+        """An actor stops itself, after the message in hand, for which it may take its time. From any thread."""
+        if cell.is_foreign():
+            self.loop.inbound.call(cell, partial(self.request_own_end, cell))
+            return
+        record = cell.record
+        if isinstance(record, ActorRecord) and record.state == RUNNING:
+            cell.order(self._own_stop_order)
+        else:  # a hook asks, and no message is in hand
+            self.request_end(cell, NORMAL)
+
     def _overtake(self, cell: Cell) -> None:
         """It is killed: it does not come to the stops, and the restarts, that were asked for before."""
-        ends = (self._stop_order, self._shutdown_order)
+        ends = (self._stop_order, self._own_stop_order, self._shutdown_order)
         waiting = cell.waiting_orders()
         cell.withdraw(tuple(one for one in waiting if one in ends or (isinstance(one, RestartOrder) and one.at_once)))
 
-    def request_failure(self, cell: Cell, cause: BaseException, child: ActorRef | None = None) -> FailOrder:
+    def request_failure(
+        self, cell: Cell, cause: BaseException, child: ActorRef | None = None, why: str = "as it was told to"
+    ) -> FailOrder:
         """Let an actor fail, after the message in hand; because `child` escalated, if one did. From any thread."""
-        order = FailOrder(cause, child, 0 if child is None else incarnation_of(cell.record))
+        order = FailOrder(cause, child, 0 if child is None else incarnation_of(cell.record), why)
         self._request(cell, order)
         return order
 
@@ -435,6 +493,9 @@ class Lifecycle(MessageHost):
         cell.notify(STOP_IN_ORDER)
 
     def _stop(self, cell: Cell) -> object:
+        return self._end(cell, NORMAL)
+
+    def _stop_itself(self, cell: Cell) -> object:
         return self._end(cell, NORMAL)
 
     def _shut_down(self, cell: Cell) -> object:
@@ -493,6 +554,8 @@ class Lifecycle(MessageHost):
         child_list.remove(record, ref._name)
         # Before its messages go, so that whoever is told of them can be told how it ended.
         cell.record = tombstone_of(reason, ref._name, parent, None if extras is None else extras.history)
+        if self.discards is not None:
+            self.discards.note(cell, None)  # an actor that has no hooks has not been drained
         self.loop.retire(cell, "stopped")
         self.enter(record, TERMINATED)
         # What kept one another alive lets go: an ended actor is freed at once, not by the garbage collector.
@@ -514,9 +577,9 @@ class Lifecycle(MessageHost):
     def _tell_system(self, cell: Cell, reason: ExitReason) -> None:
         if cell is self.root:
             self.root = None
-            self.port.root_has_ended(reason)
+            self.port._root_has_ended(reason)
         if self.closed and self.top.count == 0:
-            self.port.everybody_has_gone()
+            self.port._everybody_has_gone()
 
     def _tell_parent(self, cell: Cell, ref: ActorRef, reason: ExitReason, restart_state: RestartState | None) -> None:
         record = cell.record
@@ -537,7 +600,7 @@ class Lifecycle(MessageHost):
         if extras.deadline is not None and extras.deadline.is_over():
             self.clear_deadline(record)
         if extras.deadline is None:
-            seconds = forcing.patience_of(self, extras)
+            seconds = forcing.patience_of(self, record)
             if seconds < inf:
                 extras.deadline = forcing.Deadline(cell, seconds)
 
@@ -549,8 +612,24 @@ class Lifecycle(MessageHost):
             extras.deadline = None
 
     def note_forced(self, cell: Cell) -> None:
-        """Remember that an actor had to be forced."""
+        """Remember that an actor had to be forced: that is how it will have ended, unless it was by a failure."""
         self.forced.note(cell)
+        record = cell.record
+        if isinstance(record, ActorRecord):
+            extras = record.ensure_extras()
+            extras.forced = True
+            if extras.ending is NORMAL or extras.ending is SHUTDOWN:
+                extras.ending = FORCED
+
+
+def site_of_caller(by_context: bool, depth: int, last: SpawnSite | None = None) -> SpawnSite:
+    """Where whoever called `spawn` is: `last`, if that is the same place. Compiled, this is C."""
+    frame = sys._getframe(depth)
+    while by_context and (frame.f_code is BY_CONTEXT or frame.f_code is BY_OFFLOADED) and frame.f_back is not None:
+        frame = frame.f_back
+    if last is not None and last[0] is frame.f_code and last[1] == frame.f_lasti:
+        return last
+    return frame.f_code, frame.f_lasti
 
 
 def _notify_related(extras: Extras, cell: Cell, ref: ActorRef, reason: ExitReason) -> None:

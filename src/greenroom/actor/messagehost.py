@@ -61,7 +61,7 @@ class MessageHost:
 
     def call(self, what: str, action: Callable[[], T]) -> T:
         """Do something on the loop's own thread, and wait for its result."""
-        return self.port.call(what, action)
+        return self.port._call(what, action)
 
     def log_fields(self, cell: Cell) -> dict[str, object]:
         """What a log record about an actor has in its fields."""
@@ -110,6 +110,14 @@ class MessageHost:
         record = cell.record
         if isinstance(record, ActorRecord) and record.extras is not None:
             record.extras.executor.examine(message)
+
+    def is_elsewhere(self, cell: Cell) -> bool:
+        """Whether a cell stands for an actor of another process, which keeps its mailbox: not here."""
+        return False
+
+    def asks_elsewhere(self, question: Question, message: object, lane: object) -> bool:
+        """Ask such an actor, once there is room; False as it is none."""
+        return False
 
     def awaits(self, question: Question) -> None:
         """A handler waits for an actor in another process: who waits for whom is known here."""

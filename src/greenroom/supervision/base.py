@@ -16,7 +16,7 @@ from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.failure.reports import report, when
 from greenroom.actor.life.restarting import RestartOrder, start_again
 from greenroom.actor.messaging.address import Address
-from greenroom.errors import ActorTerminated, NoSuchChild, RestartLimit, Unhandled
+from greenroom.errors import ActorTerminated, NoSuchChild, RestartLimit, Unhandled, counted
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff, next_delay
@@ -375,8 +375,9 @@ class SupervisorBase(Actor):
         """One restart too many: stop them all, then fail with what the last one failed with."""
         reason = record.exit_reason
         ref = record.ref
-        why = f"more than {self._intensity} restarts in {self._period:g} s"
-        self._report(record, f"{why}: {self.ctx.self} stops its children and fails", 0.0, always=True)
+        why = f"more than {counted(self._intensity, 'restart')} in {self._period:g} s"
+        remedy = "Find out why it ends, or raise `intensity` or `period` of its Supervisor"
+        self._report(record, f"{why}: {self.ctx.self} stops its children and fails", 0.0, always=True, remedy=remedy)
         yield from self._bring_down(self._down_order(record), None, for_good=True)
         cause = reason.cause
         if cause is None:
@@ -392,14 +393,16 @@ class SupervisorBase(Actor):
         records = [record for record in reversed(self._records.values()) if record is not first]
         return records if first is None else [first, *records]
 
-    def _report(self, record: ChildRecord, decision: str, acts_in: float, always: bool = False) -> None:
+    def _report(
+        self, record: ChildRecord, decision: str, acts_in: float, always: bool = False, remedy: str = ""
+    ) -> None:
         """Tell people of a failure and of what was decided; of other ends, that they lead to a restart."""
         ref = record.ref
         if ref is None or not ref.is_alive:
             return
         restart_state = record.restart_state
         if not restart_state.reported:
-            report(ref._cell, restart_state, decision, acts_in, always)
+            report(ref._cell, restart_state, decision, acts_in, always, remedy)
         else:
             fields = ref._cell.loop.host.log_fields(ref._cell)
             _log.info("%s ended (%s); %s", ref, record.reason, decision, extra=fields)

@@ -122,6 +122,7 @@ class Spawned(Effect):
         "kwargs",
         "mailbox",
         "ref",
+        "stop_timeout",
         "supervision",
     )
 
@@ -134,6 +135,7 @@ class Spawned(Effect):
     drain: Drain
     env: Mapping[str, Any]
     dispatcher: str
+    stop_timeout: float
 
     def __init__(self, messages: Callable[[ActorRef], list[Any]]) -> None:
         self._messages = messages
@@ -153,6 +155,8 @@ class Spawned(Effect):
         self.env = dict(settings.env)
         named = None if record.extras is None else record.extras.dispatcher
         self.dispatcher = CONCURRENT if named is None else named
+        own: float | None = settings.stop_timeout
+        self.stop_timeout = record.cell.loop.host.port.config.stop_timeout if own is None else own
 
     def __repr__(self) -> str:
         return f"<Spawned {self.ref}>"

@@ -13,9 +13,20 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorRef, ActorSystem, Context, MailboxConfig, ManualClock, Parallel, Process, SystemConfig
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    Context,
+    MailboxConfig,
+    ManualClock,
+    OnExit,
+    Parallel,
+    Process,
+    SystemConfig,
+)
 from greenroom.errors import SendTimeout
-from greenroom.system import shutdown
+from greenroom.system.ending import shutdown
 from greenroom.testing import TestProbe
 from tests.conformance.askers import until
 from tests.system.dispatchers.processes.sleepers import Cleaner, Fickle, Sleeper
@@ -28,7 +39,7 @@ def run(program: Callable[[ActorSystem, ManualClock], Any], **options: Any) -> N
     clock = ManualClock()
 
     async def main() -> None:
-        config = SystemConfig(clock=clock, dispatchers=ONE, **options)
+        config = SystemConfig(clock=clock, dispatchers=ONE, on_exit=OnExit.DISCARD, **options)
         async with asyncio.timeout(DEADLINE), ActorSystem("test", config=config) as system:
             await program(system, clock)
 

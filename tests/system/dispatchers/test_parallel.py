@@ -23,6 +23,7 @@ from greenroom import (
     Lane,
     MailboxConfig,
     MailboxFull,
+    OnExit,
     Parallel,
     Reply,
     Supervision,
@@ -489,7 +490,7 @@ def test_a_shutdown_returns_though_a_handler_does_not(caplog: pytest.LogCaptureF
             await asyncio.to_thread(entered.wait, PATIENCE)
 
     began = time.monotonic()
-    system = run(program, stop_timeout=0.05)
+    system = run(program, stop_timeout=0.05, on_exit=OnExit.DISCARD)
     assert time.monotonic() - began < PATIENCE
     assert system.report is not None
     assert sorted(system.report.forced) == ["/parallel", "/pinned"]

@@ -134,7 +134,7 @@ def test_a_coroutine_that_is_in_the_way_of_a_stop_is_cancelled() -> None:  # cas
         await asyncio.to_thread(entered.wait, PATIENCE)
         ref.stop()
         await clock.advance(5.0)
-        assert (await ref.terminated()).kind is ExitKind.NORMAL
+        assert (await ref.terminated()).kind is ExitKind.KILLED
         assert seen == ["test pinned 1"]
         assert system.ledger(ref).failed == 1
 

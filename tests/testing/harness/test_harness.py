@@ -226,7 +226,7 @@ def test_what_it_sends_is_seen_in_order_with_lane_and_sender() -> None:
             (guest.ref, "said", Lane.DATA, harness.ref, False),
         ]
         assert repr(harness.sent[0]) == "<Sent 'hello' to /table by Lane.CONTROL>"
-        assert repr(table) == "<TestInbox /table, 1 messages>"
+        assert repr(table) == "<TestInbox /table, 1 message>"
         assert (table.messages, guest.messages, kitchen.messages) == (["hello"], ["said"], [])
         harness.clear()
         assert harness.sent == table.messages == []

@@ -145,13 +145,13 @@ def test_the_oldest_ask_is_answered_first_cleared_or_not() -> None:
     class Curious(Actor[Any]):
         def __init__(self, other: Ref) -> None:
             self.other = other
-            self.answers: list[Any] = []
+            self.got: list[Any] = []
 
         def receive(self, message: Any) -> None:
             if isinstance(message, int):
                 self.ctx.pipe_to_self(self.other.ask(message, timeout=None))
             else:
-                self.answers.append(message)
+                self.got.append(message)
 
     with ActorHarness() as harness:
         other = harness.inbox("other")
@@ -161,4 +161,4 @@ def test_the_oldest_ask_is_answered_first_cleared_or_not() -> None:
         harness.tell(2)
         other.reply("one")
         other.reply("two")
-        assert harness.actor.answers == ["one", "two"]
+        assert harness.actor.got == ["one", "two"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_type
 
 import pytest
 
-from greenroom import ActorSystem, Context
+from greenroom import ActorSystem, Context, OnExit
 from greenroom.errors import BadArgument
 from greenroom.testing import TestProbe
 from greenroom.testing.probing import probe as probing
@@ -189,7 +189,7 @@ def test_fishing_comes_to_an_end_though_messages_keep_coming(play: Play) -> None
         with pytest.raises(AssertionError, match="fished for 'sense'"):
             await probe.fish("sense", timeout=0.05)
 
-    play(program)
+    play(program, on_exit=OnExit.DISCARD)
 
 
 def test_a_probe_expects_silence(play: Play) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import Actor, ActorRef, ActorSystem, Context
+from greenroom import Actor, ActorRef, ActorSystem, Context, OnExit
 from greenroom.errors import SettleTimeout
 from greenroom.testing import TestProbe
 from greenroom.testing.probing.settling import settle
@@ -119,7 +119,7 @@ def test_so_do_messages_behind_the_one_that_waits(play: Play) -> None:
         server.reply(1)
         await server.expect("y")
 
-    play(program)
+    play(program, on_exit=OnExit.DISCARD)
 
 
 @pytest.mark.parametrize("forgets", [False, True])

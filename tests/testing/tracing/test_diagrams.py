@@ -24,7 +24,7 @@ LOSING = ("dead_letter", "dropped", "full")
 KINDS = (
     *SENDING,
     *LOSING,
-    *("taken", "answered", "refused", "failed", "started", "stopped", "restarted", "escalated", "injected"),
+    *("taken", "answered", "refused", "failed", "started", "stopped", "restarted", "escalated", "declined", "injected"),
 )
 
 
@@ -175,6 +175,7 @@ def test_an_answer_goes_back_to_who_asked(kind: str, line: str) -> None:
         ("failed", ValueError("bad"), "fails: ValueError('bad')"),
         ("restarted", ValueError("bad"), "is restarted after ValueError('bad')"),
         ("escalated", ValueError("bad"), "escalates ValueError('bad')"),
+        ("declined", ValueError("bad"), "refuses it: ValueError('bad')"),
         ("stopped", KILLED, "ends: killed"),
         ("stopped", ExitReason.of(ValueError("bad")), "ends: fail, ValueError('bad')"),
         ("injected", "/a crashes", "fault: /a crashes"),

@@ -47,6 +47,10 @@ class LoopHost(Protocol):
         """Handle a notice in its turn."""
         ...
 
+    def refuses(self, cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
+        """Whether a handler let out an answer, and no failure."""
+        ...
+
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         """A handler, notice or order let `cause` out."""
         ...

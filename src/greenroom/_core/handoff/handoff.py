@@ -63,7 +63,7 @@ class Handoff(Wait):
         self.set_up_alarm(0.0)
         self.waiter = None
         self.cell = cell
-        # What its thread waits for, if it is an answer: so that a ring of such waits can be seen.
+        # What its thread waits for, if it is known. If that is an answer, a ring of such waits can be seen.
         self.question: Pending | None = None
         # The asyncio task that carries it out, where one does; and whether it awaits something at present.
         self.task: Task[None] | None = None

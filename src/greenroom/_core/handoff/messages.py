@@ -9,11 +9,12 @@ costs one hand-over, not one for each message.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
 from inspect import iscoroutine
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from greenroom._core.behavior import BehaviorBase
+from greenroom._core.behavior import BehaviorBase, is_generator, refuse_returned_generator
 from greenroom._core.flags import HELD, LANES, ORDERS, ROOM
 from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.itemkinds import MESSAGE, STASHED
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
     from typing import TypeGuard
 
-__all__ = ["MessageHandoff"]
+__all__ = ["MessageHandoff", "PropagatingHandoff"]
 
 _DATA = 1
 _VISITS = 16
@@ -157,6 +158,8 @@ class MessageHandoff(Handoff):
     def accept(self, result: object) -> bool:
         """Take what the handler returned. Of a message that was told, that is all, unless it says what comes next."""
         if result is not None and type(result) not in _PLAIN and not self._closed:
+            if is_generator(result) and not isinstance(self.senders[self._begun - 1], Receipt):
+                refuse_returned_generator(f"a handler of {self.cell.name()}", result)
             result = self.cell.loop.host.absorb(self.cell, result)
         self._result = result
         if self.kind == STASHED or isinstance(self.senders[self._begun - 1], Receipt):
@@ -238,3 +241,29 @@ class MessageHandoff(Handoff):
             tell = self.cell.loop.hooks.slow_handler
             if tell is not None:
                 tell(self.cell.shown(), message, seconds)
+
+
+class PropagatingHandoff(MessageHandoff):
+    """One message, which brings context variables along: it is handled in its own context, and no other comes along."""
+
+    __slots__ = ("_context",)
+
+    def __init__(
+        self,
+        cell: Cell,
+        message: object,
+        sender: object,
+        lane: int,
+        others_wait: Callable[[], bool],
+        is_backed_up: Callable[[], bool],
+    ) -> None:
+        super().__init__(cell, message, sender, lane, others_wait, is_backed_up)
+        # The loop is in the message's context; the thread has to have one of its own.
+        self._context = copy_context()
+
+    def carry(self) -> None:
+        """None of those behind it: each has a context of its own."""
+
+    def perform(self) -> object:
+        """Have the message handled, in its context; a task that awaits what comes of that is in the same."""
+        return super().perform() if self.task is not None else self._context.run(super().perform)

@@ -46,4 +46,5 @@ def _ledger(tally: Tally, sent: int, handled: int, queued: int, in_hand: int, co
         in_hand=in_hand,
         rejected=tally.rejected,
         late_replies=tally.late_replies,
+        refused=tally.refused,
     )

@@ -60,6 +60,10 @@ class Host:
         """Handle a notice in its turn; what it returns is treated as a handler's result."""
         return cell.handler(cell.subject, notice)
 
+    def refuses(self, cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
+        """Whether what a handler let out is an answer to the message in hand, and no failure. It must not raise."""
+        return False
+
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         """A handler, notice or order let `cause` out. What is raised here leaves the tick."""
         if ends_system(cause):

@@ -11,7 +11,7 @@ from greenroom._core.scheduler.celltable cimport CellTable
 from greenroom._core.timing.timers cimport Alarm, Timer, Timers
 from greenroom._core.scheduler.visits cimport Visits
 
-cdef int OFFLOADED, ORDERS, ORDERED, ADRIFT, ENDED
+cdef int OFFLOADED, ORDERS, ORDERED, ADRIFT, ENDED, PROPAGATES
 cdef double LONGEST_DELAY, SHORTEST_INTERVAL
 cdef bint COMPILED
 cdef object get_ident, _DEFAULT_MAILBOX
@@ -28,7 +28,7 @@ cdef class Loop:
     cdef readonly Admission admission
     cdef readonly Inbound inbound
     cdef readonly Visits visits
-    cdef readonly bint closed
+    cdef readonly bint closed, is_guarded
     cdef readonly dict handoffs
     cdef readonly dict helpers
     cdef readonly unsigned long long ended_sent, ended_handled
@@ -43,6 +43,7 @@ cdef class Loop:
     cdef _require_own(self, Cell cell)
     @cython.locals(cell=Cell)
     cpdef Cell spawn(self, object handler, object subject=*, object mailbox=*, bint exempt=*)
+    cdef _guard(self, Cell cell)
     cpdef retire(self, Cell cell, object why=*)
     cdef _close_account(self, Cell cell)
     @cython.locals(timer=Timer, now=double)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from greenroom._core.build import COMPILED
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.inbound import Inbound
-from greenroom._core.flags import OFFLOADED, ORDERS
+from greenroom._core.delivery.propagation import Propagation
+from greenroom._core.flags import OFFLOADED, ORDERS, PROPAGATES
 from greenroom._core.itemkinds import ORDERED
 from greenroom._core.limits import Limits
 from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
@@ -53,6 +54,7 @@ class Loop:
         "hooks",
         "host",
         "inbound",
+        "is_guarded",
         "limits",
         "runq",
         "table",
@@ -69,6 +71,7 @@ class Loop:
         clock: Clock | None = None,
         host: LoopHost | None = None,
         hooks: ObserverHooks | None = None,
+        propagation: Propagation | None = None,
     ) -> None:
         self.limits = Limits() if limits is None else limits
         director = self.director = director_here()
@@ -85,7 +88,9 @@ class Loop:
             self.hooks.trust(EventRecorder(director))
         self.table = CellTable(self.limits.max_actors)
         self.timers = Timers(self.runq, self.tick_budget, self.limits.max_timers)
-        self.admission = Admission(self.host, self.hooks, self.director)
+        self.admission = Admission(self.host, self.hooks, self.director, propagation)
+        # Whether the quick way into its mailboxes is shut: each message is looked at.
+        self.is_guarded = director is not None or propagation is not None
         self.inbound = Inbound(self.admission)
         self.admission.inbound = self.runq.inbound = self.inbound
         self.runq.admission = self.admission
@@ -145,13 +150,19 @@ class Loop:
             raise LoopStopped("this loop has stopped: nothing can be spawned on it any more")
         cell = Cell.__new__(Cell)
         cell.set_up(self, self.runq, handler, subject, _DEFAULT_MAILBOX if mailbox is None else mailbox)
-        if self.director is not None:
-            cell.limit = 0
-            self.director.meets(cell)
+        if self.is_guarded:
+            self._guard(cell)
         if self.table.counted >= self.runq.mask:
             self.runq.make_room(self.table.counted + 1)
         self.table.add(cell, exempt)
         return cell
+
+    def _guard(self, cell: Cell) -> None:
+        cell.limit = 0
+        if self.admission.propagation is not None:
+            cell.flags |= PROPAGATES
+        if self.director is not None:
+            self.director.meets(cell)
 
     def retire(self, cell: Cell, why: str = "stopped") -> None:
         """End `cell`: its timers end, what waits for it becomes dead letters, its id is never used again."""
@@ -213,6 +224,8 @@ class Loop:
             raise InvalidDelay("interval", interval)
         timer = Timer.__new__(Timer)
         timer.set_up(self.timers, target, message, now + delay, interval, fixed_rate, owner)
+        if target.flags & PROPAGATES:
+            timer.bring(self.admission.propagation.values())  # type: ignore[union-attr]
         self.timers.add(timer)
         if owner is not None and owner.ending:
             timer.cancel()

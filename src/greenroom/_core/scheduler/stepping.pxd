@@ -55,6 +55,7 @@ cdef class Stepper:
     cdef object _outer
     cdef _enter(self, HandlerTask task)
     cpdef bint is_current(self)
+    cpdef bint is_stepping(self) except? True
     cpdef leave(self)
     @cython.locals(task=HandlerTask)
     cpdef object first(self, object coro, Cell cell)

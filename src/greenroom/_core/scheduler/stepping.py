@@ -121,6 +121,11 @@ class Stepper:
         """Whether the running code is that of the handler being stepped, and not of another task."""
         return self._entered is not None and tasks.current_task(self.aio) is self._entered  # type: ignore[comparison-overlap]
 
+    def is_stepping(self) -> bool:
+        """Whether the running code is a handler's coroutine, and no plain function."""
+        coro = None if self._entered is None else self._entered._coro
+        return coro is not None and getattr(coro, "cr_running", True)
+
     def leave(self) -> None:
         """Be nobody's current task; to be called at the end of every tick."""
         if self._entered is not None:

@@ -7,7 +7,7 @@ from greenroom._core.simulation.schedules cimport Schedule
 from greenroom._core.receipt cimport Receipt
 from greenroom._core.timing.virtualclock cimport VirtualClock
 
-cdef int FAILED, TOLD, TICKED, TAKEN, ANSWERED, REFUSED, ENTRIES, _DEEPEST, _A_FEW, _MANY
+cdef int FAILED, TOLD, TICKED, TAKEN, ANSWERED, REFUSED, DECLINED, ENTRIES, _DEEPEST, _A_FEW, _MANY
 cdef unsigned long long PRIME, ALL_BITS
 cdef object crc32
 cdef tuple _BLANK
@@ -54,6 +54,8 @@ cdef class Director:
     cpdef hook_raised(self, Cell cell, object name, object cause)
     cpdef answers(self, Cell cell, bint well, object value, object asker)
     cpdef fails(self, Cell cell, object cause)
+    cpdef declines(self, Cell cell, object cause)
+    cpdef bint is_fault(self, object cause) except? False
     cpdef task_failed(self, object name, object cause)
     cpdef heeded(self, object told)
     cpdef inject(self, object cause)

@@ -20,7 +20,7 @@ from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import Receipt
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.simulation.events import ANSWERED, ENTRIES, FAILED, REFUSED, TAKEN, TICKED, TOLD
+from greenroom._core.simulation.events import ANSWERED, DECLINED, ENTRIES, FAILED, REFUSED, TAKEN, TICKED, TOLD
 from greenroom._core.simulation.schedules import Schedule
 from greenroom._core.timing.virtualclock import VirtualClock
 from greenroom.errors import SimulationRefused
@@ -220,6 +220,17 @@ class Director:
             self.interrupt = cause
         self._keep(cause, cell.name())
 
+    def declines(self, cell: Cell, cause: BaseException) -> None:
+        """An actor refused a message, and no asker is told."""
+        self.note(DECLINED, cell, cause, None)
+
+    def is_fault(self, cause: BaseException) -> bool:
+        """Whether `cause` was injected."""
+        for fault in self.injected:  # noqa: SIM110 - a generator would be an object
+            if fault is cause:
+                return True
+        return False
+
     def task_failed(self, name: str, cause: BaseException) -> None:
         """A task let `cause` out, and nobody awaited it."""
         for known, _ in self.unheeded:
@@ -249,9 +260,8 @@ class Director:
         """Keep `cause`, if it is fatal, for whoever runs the simulation."""
         if not self.fatal or len(self.unheeded) >= _MANY:
             return
-        for fault in self.injected:
-            if fault is cause:
-                return
+        if self.is_fault(cause):
+            return
         one = cause
         for _ in range(_A_FEW):
             if isinstance(one, self.fatal) or (

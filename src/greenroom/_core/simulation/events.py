@@ -9,6 +9,7 @@ __all__ = [
     "ANSWERED",
     "ASKED",
     "DEAD_LETTER",
+    "DECLINED",
     "DROPPED",
     "ENTRIES",
     "ESCALATED",
@@ -41,6 +42,8 @@ DROPPED = 12
 DEAD_LETTER = 13
 INJECTED = 14
 """A fault that was asked for took place."""
+DECLINED = 15
+"""An actor refused a message that nobody asked it."""
 
 ENTRIES = 6
 """Of the log, for each event: kind, step, time, who, what, whom."""

@@ -12,12 +12,12 @@ from bisect import insort_right
 from heapq import heapify, heappop, heappush
 from math import ceil
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from greenroom._core.build import COMPILED
+from greenroom._core.build import COMPILED, MadeByRuntime
 from greenroom._core.current import current_handoffs
 from greenroom._core.itemkinds import TICKED
-from greenroom._core.receipt import Receipt
+from greenroom._core.receipt import Receipt, Told
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.timing.tickbudget import TickBudget
 from greenroom.errors import TooManyTimers, WrongThread
@@ -80,12 +80,14 @@ class Alarm(Receipt):
 
 
 class Timer(Alarm):
-    """A message to come, once or again and again. The receipt of its own ticks, so that a cancelled one is not handled.
+    """A message to come, once or again and again: what `ctx.send_after` and `ctx.send_every` return."""
 
-    When compiled, the garbage collector follows only the first `FOLLOWED` timers of a loop: a million of them took it
-    three times as long as starting them (`make bench`, P11). A timer lets go of everything when it ends, of its loop
-    too, so the price is only this: a loop that is dropped with more timers pending, and never closed, is not collected.
-    """
+    # It is the receipt of its own ticks, so that a cancelled one is not handled.
+    #
+    # When compiled, the garbage collector follows only the first `FOLLOWED` timers of a loop: a million of them took it
+    # three times as long as starting them (`make bench`, P11). A timer lets go of everything when it ends, of its loop
+    # too, so the price is only this: a loop that is dropped with more timers pending, and never closed, is not
+    # collected.
 
     __slots__ = (
         "_next",
@@ -99,6 +101,7 @@ class Timer(Alarm):
         "target",
         "timers",
     )
+    __signature__ = MadeByRuntime("Timer")
 
     def set_up(
         self,
@@ -171,7 +174,18 @@ class Timer(Alarm):
 
     def shown_sender(self) -> object:
         """The ref of the timer's owner: a tick is a message of its own."""
-        return self._sender
+        sender = self._sender
+        return sender.shown_sender() if isinstance(sender, Told) else sender
+
+    def brought(self) -> Any:
+        """What was set when the timer was started."""
+        sender = self._sender
+        return sender.brought() if isinstance(sender, Told) else ()
+
+    def bring(self, values: Any) -> None:
+        """Let each tick bring them along."""
+        if values:
+            self._sender = Told(self._sender, values)
 
     def live(self) -> bool:
         """Whether its queued tick is still wanted."""

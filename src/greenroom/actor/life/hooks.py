@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Generator
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
+from greenroom._core.behavior import is_generator, refuse_returned_generator
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.life.spec import class_info_of
@@ -158,6 +159,8 @@ def call_hook(record: ActorRecord, name: str, signal: Signal, *arguments: object
         hooks = class_info_of(type(actor)).hooks
         if name in hooks:
             result = yield from do(record, method_of(record, actor, name), *arguments)
+            if is_generator(result):
+                refuse_returned_generator(f"{name} of {record.cell.name()}", result)
         if "on_signal" in hooks:
             answer = yield from do(record, method_of(record, actor, "on_signal"), signal)
             if answer is not None:

@@ -215,6 +215,7 @@ def _let_go_of_instance(
     life: ActorHost, cell: Cell, record: ActorRecord, extras: Extras, restart_state: RestartState
 ) -> None:
     life.loop.cancel_timers(cell)
+    extras.forced = False
     if extras.receive_timer is not None:
         extras.receive_timer.stop()
         restart_state.receive_timer = extras.receive_timer
@@ -223,6 +224,7 @@ def _let_go_of_instance(
         task.cancel()
     extras.behaviors.clear()
     extras.on_signal = extras.keyed = None
+    extras.answers = ()
     if extras.monitors is not None:  # each call made one, and the next instance will make its own
         extras.monitors.end_all(record)
     if extras.links is not None:

@@ -12,7 +12,7 @@ from greenroom.actor.api.becoming import CurrentBehavior, close_unawaited, insta
 from greenroom.actor.life.hooks import HANDLE, SIGNAL, Procedure, actor_of, call, call_hook, do, executor_of, method_of
 from greenroom.actor.life.spec import BEHAVIOR, HANDLER, class_info_of
 from greenroom.actor.messaging.signals import PostRestart, PostStart, PreStart
-from greenroom.actor.records.record import ActorRecord, Extras, Settings
+from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.actor.records.restartstate import restart_state_of
 from greenroom.errors import NotAnActor
 from greenroom.exits import SHUTDOWN
@@ -43,6 +43,8 @@ def start(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
                 f"{spec.label[0]}(...) is async: an actor is made at once; what takes time goes into `pre_start`"
             )
         install_actor(record, made)
+        if spec.class_info is not None and spec is spec.class_info.spec:
+            spec.class_info.proven = True
     was_told = cell.orders is not None and life.is_told_to_stop(cell)
     yield from call_hook(record, "pre_start", PreStart())
     if life.closed:
@@ -59,7 +61,7 @@ def start(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
 def _stand_in(record: ActorRecord, actor_class: type[Actor] | None, supervision: Supervision | None) -> None:
     """The actor has been made in another process: let something here stand for it, so that its hooks are known."""
     if supervision is not None:
-        record.ensure_extras().settings_of_behavior = Settings(supervision, record.settings().env)
+        record.ensure_extras().settings_of_behavior = record.settings().supervised_by(supervision)
     if actor_class is None:
         install_behavior(record, CurrentBehavior(HANDLE, record, SIGNAL))
     else:

@@ -11,11 +11,13 @@ import asyncio
 from _thread import get_ident
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from greenroom._core.current import current_handoffs
-from greenroom.actor.api.context import Context, start_pipe
+from greenroom._core.flags import PROPAGATES
+from greenroom.actor.api.context import Context, ContextRecord, start_pipe
 from greenroom.actor.messaging.timers import KeyedTimers
 from greenroom.actor.offload.pipe import OffloadedPipe
 from greenroom.clock import ManualClock
@@ -51,7 +53,10 @@ def on_loop_thread(method: F) -> F:
         if not cell.is_foreign():
             return method(self, *args, **kwargs)
         require_wanted(cell)
-        return cell.loop.host.call(what, partial(method, self, *args, **kwargs))
+        action = partial(method, self, *args, **kwargs)
+        if cell.flags & PROPAGATES:  # what is begun there brings along what is set here
+            return cell.loop.host.call(what, partial(copy_context().run, action))
+        return cell.loop.host.call(what, action)
 
     return cast(F, done_at_home)
 
@@ -84,16 +89,16 @@ class OffloadedTimers(KeyedTimers):
     cancel_all = on_loop_thread(KeyedTimers.cancel_all)
 
 
-class OffloadedContext(Context):
+class OffloadedContext(ContextRecord):
     """What an actor can find out and do, from wherever its code runs."""
 
     __slots__ = ()
 
-    def hand(self) -> Hand | None:
+    def _hand(self) -> Hand | None:
         """Who has a message of this actor in hand, as seen from this thread: its loop, a hand-off, or nobody."""
         handoff = current_handoffs.get(get_ident()) if self.cell.is_foreign() else None
         if handoff is None or handoff.cell is not self.cell:
-            return super().hand()
+            return super()._hand()
         require_wanted(self.cell)
         return handoff if handoff.carries_messages else None  # type: ignore[return-value]
 
@@ -108,7 +113,7 @@ class OffloadedContext(Context):
     def _receipt(self) -> object:
         # A thread of the handler's own making: what it works for is what the hand-off has in hand.
         handoff = self.cell.handoff()
-        return super()._receipt() if handoff is None or self.hand() is not None else handoff.sender
+        return super()._receipt() if handoff is None or self._hand() is not None else handoff.sender
 
     @property
     def children(self) -> list[ActorRef]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from inspect import iscoroutine
 
+from greenroom._core.flags import PROPAGATES
 from greenroom._core.handoff.handoff import CallHandoff, Handoff
-from greenroom._core.handoff.messages import MessageHandoff
+from greenroom._core.handoff.messages import MessageHandoff, PropagatingHandoff
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.context import Context
 from greenroom.actor.offload.context import OffloadedContext
@@ -85,7 +86,8 @@ class Executor:
         if self.runs_on_loop(cell.handler):
             handled: Coroutine[object, None, object] = cell.handler(cell.subject, message)
             return handled
-        handoff = MessageHandoff(cell, message, sender, lane, self.others_wait, self.is_backed_up)
+        kind = PropagatingHandoff if cell.flags & PROPAGATES else MessageHandoff
+        handoff = kind(cell, message, sender, lane, self.others_wait, self.is_backed_up)
         handoff.carry()
         return self._carry_out(cell, handoff)
 

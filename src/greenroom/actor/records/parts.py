@@ -136,6 +136,11 @@ class BehaviorPart(Protocol):
         """Called with the context and the signal."""
         ...
 
+    @property
+    def answers(self) -> tuple[type[Exception], ...]:
+        """Exceptions that answer a message, and are no failure."""
+        ...
+
 
 class ReceiveTiming(Protocol):
     """The receive timeout; `ReceiveTimer` is it."""

@@ -14,7 +14,7 @@ from greenroom.lanes import MailboxConfig
 from greenroom.policy.specs import Supervision
 from greenroom.seededrandom import Random
 
-__all__ = ["ActorHost", "DeadLetterSink", "SystemPort"]
+__all__ = ["ActorDefaults", "ActorHost", "DeadLetterSink", "SystemPort"]
 
 
 T = TypeVar("T")
@@ -28,8 +28,47 @@ class DeadLetterSink(Protocol):
         ...
 
 
+class ActorDefaults(Protocol):
+    """A system's config, as its actors' lives need it."""
+
+    @property
+    def mailbox(self) -> MailboxConfig:
+        """The mailbox of actors that are spawned without one."""
+        ...
+
+    @property
+    def supervision(self) -> Supervision:
+        """What becomes of failed actors that nothing else was said about."""
+        ...
+
+    @property
+    def env(self) -> Mapping[str, Any]:
+        """What actors find in their `env`, unless they were given something else."""
+        ...
+
+    @property
+    def placement(self) -> Mapping[str, str]:
+        """Where the code of actors runs that were spawned without a dispatcher, by their paths."""
+        ...
+
+    @property
+    def stop_timeout(self) -> float:
+        """Seconds that an actor and its children have to stop."""
+        ...
+
+    @property
+    def start_timeout(self) -> float | None:
+        """Seconds that an actor has to start; None for as long as it likes."""
+        ...
+
+    @property
+    def history(self) -> bool:
+        """Whether actors remember the states they went through."""
+        ...
+
+
 class SystemPort(Protocol):
-    """The system, as its actors' lives need it."""
+    """The system, as its actors' lives need it. What users are not to call has an underscore."""
 
     @property
     def name(self) -> str:
@@ -47,38 +86,13 @@ class SystemPort(Protocol):
         ...
 
     @property
-    def stop_timeout(self) -> float:
-        """Seconds that an actor and its children have to stop."""
-        ...
-
-    @property
-    def start_timeout(self) -> float:
-        """Seconds that an actor has to start; inf for as long as it likes."""
-        ...
-
-    @property
-    def keeps_history(self) -> bool:
-        """Whether actors remember the states they went through."""
-        ...
-
-    @property
-    def mailbox(self) -> MailboxConfig:
-        """The mailbox of actors that are spawned without one."""
-        ...
-
-    @property
-    def supervision(self) -> Supervision:
-        """What becomes of failed actors that nothing else was said about."""
+    def config(self) -> ActorDefaults:
+        """What actors have that were given nothing else."""
         ...
 
     @property
     def random(self) -> Random:
         """Where chance comes from."""
-        ...
-
-    @property
-    def env(self) -> Mapping[str, Any]:
-        """What actors find in their `env`, unless they were given something else."""
         ...
 
     def fail(self, cause: BaseException) -> None:
@@ -89,26 +103,21 @@ class SystemPort(Protocol):
         """Bring up an actor."""
         ...
 
-    @property
-    def has_placement(self) -> bool:
-        """Whether it has a say in where the code of actors runs that were spawned without a dispatcher."""
-        ...
-
-    def executor_for(
+    def _executor_for(
         self, dispatcher: str | None, spec: Any, name: str | None, parent: Any
     ) -> tuple[str | None, ExecutorPort | None]:
         """By which dispatcher, and where, the code of a new actor is to run; nothing for the loop's own thread."""
         ...
 
-    def call(self, what: str, action: Callable[[], T]) -> T:
+    def _call(self, what: str, action: Callable[[], T]) -> T:
         """Do something on the system's own thread, and wait for its result."""
         ...
 
-    def everybody_has_gone(self) -> None:
+    def _everybody_has_gone(self) -> None:
         """The last actor of a system that is stopping has ended."""
         ...
 
-    def root_has_ended(self, reason: ExitReason) -> None:
+    def _root_has_ended(self, reason: ExitReason) -> None:
         """The root behavior has ended."""
         ...
 
@@ -116,7 +125,7 @@ class SystemPort(Protocol):
         """The actor with this path, if it is alive."""
         ...
 
-    def ref_of_id(self, cell_id: int, path: str) -> Any:
+    def _ref_of_id(self, cell_id: int, path: str) -> Any:
         """The ref that was pickled with this id."""
         ...
 
@@ -174,7 +183,7 @@ class ActorHost(Protocol):
         """Tell an actor to end, after the message in hand. From any thread."""
         ...
 
-    def request_failure(self, cell: Cell, cause: BaseException, child: Any = None) -> Any:
+    def request_failure(self, cell: Cell, cause: BaseException, child: Any = None, why: str = ...) -> Any:
         """Let an actor fail, after the message in hand. From any thread."""
         ...
 

@@ -11,6 +11,8 @@ from greenroom.policy.directives import OnRestart
 from greenroom.policy.intensity import elapsed
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.timing.timers import Alarm
     from greenroom.actor.records.parts import ReceiveTiming
@@ -83,6 +85,8 @@ class Failure(Frozen):
         "handling_time",
         "incarnation",
         "was_running",
+        "is_told",
+        "traceback",
     )
 
     cause: BaseException
@@ -91,6 +95,10 @@ class Failure(Frozen):
     handling_time: float
     incarnation: int
     was_running: bool
+    is_told: bool
+    """Whether it is another actor's failure, which that one has reported."""
+    traceback: TracebackType | None
+    """As it was then: the cause's own grows by the frames of whoever asked, and waits for the answer."""
 
     def __init__(
         self,
@@ -100,8 +108,9 @@ class Failure(Frozen):
         handling_time: float,
         incarnation: int,
         was_running: bool,
+        is_told: bool,
     ) -> None:
-        self._set(cause, activity, message_type, handling_time, incarnation, was_running)
+        self._set(cause, activity, message_type, handling_time, incarnation, was_running, is_told, cause.__traceback__)
 
 
 class RestartState:
@@ -119,6 +128,7 @@ class RestartState:
         "final",
         "group",
         "incarnation",
+        "is_misfit",
         "kept",
         "last_failure",
         "last_restart",
@@ -127,6 +137,7 @@ class RestartState:
         "mailbox",
         "not_logged",
         "patience",
+        "place",
         "quiet_time",
         "reason",
         "receive_timer",
@@ -135,6 +146,7 @@ class RestartState:
         "resting",
         "running_since",
         "spared",
+        "spawned_at",
         "streak",
         "supervisor",
         "window",
@@ -179,7 +191,13 @@ class RestartState:
         # The last failure, until the actor runs again, and whether it has been reported; and what it was, in words.
         self.failure: Failure | None = None
         self.last_failure: str | None = None
+        # Where it was spawned, if it has not come as far as to be made.
+        self.spawned_at: str | None = None
+        # Whether its arguments do not fit its constructor.
+        self.is_misfit = False
         self.reported = True
+        # Where the last one in this period came from, as a number that tells one place from another.
+        self.place: int | None = None
         self.log_period_began: float | None = None
         self.logged = 0
         self.not_logged = 0

@@ -12,8 +12,9 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import Context
+from contextvars import Context, copy_context
 
+from greenroom._core.flags import PROPAGATES
 from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.timing.turns import after_turns
 from greenroom.actor.offload.executor import Executor
@@ -105,6 +106,8 @@ class PinnedExecutor(Executor):
 
     def _context_of(self, handoff: Handoff) -> Context:
         """The context variables for its coroutines: new for each incarnation, as for actors on the loop."""
+        if handoff.carries_messages and handoff.cell.flags & PROPAGATES:
+            return copy_context()  # the loop is in the message's own
         if self._life is not handoff.cell.context:
             self._life = handoff.cell.context
             self._context = Context()

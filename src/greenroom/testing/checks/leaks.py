@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from greenroom.actor.messaging.question import require_timeout
+from greenroom.actor.messaging.asking import require_timeout
 from greenroom.errors import BadArgument
 from greenroom.testing.checks.resources import Leak, live_resources, open_process_wide_resources
 

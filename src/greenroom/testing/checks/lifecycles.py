@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.life.spec import class_info_of
-from greenroom.actor.messaging.question import require_timeout
+from greenroom.actor.messaging.asking import require_timeout
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import (
     ChildTerminated,
@@ -56,7 +56,7 @@ def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[S
     wanted = [one if isinstance(one, EllipsisType) else _state_of(one) for one in states]
     history = ref.history
     port = ref._cell.loop.host.port
-    if not history and not port.keeps_history:
+    if not history and not port.config.history:
         raise AssertionError(
             f"{ref} does not remember its states: give the system {port.name!r} a SystemConfig(history=True)"
         )

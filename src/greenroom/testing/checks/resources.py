@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from greenroom._core.simulation.director import director_here
 from greenroom.actor.records import systems as registry
-from greenroom.system.shutdown import Phase
+from greenroom.system.ending.report import Phase
 from greenroom.system.watchdog import WATCHDOG
 
 __all__ = ["Leak", "live_resources", "open_process_wide_resources"]
@@ -88,7 +88,7 @@ def _systems() -> Iterator[tuple[object, Leak]]:
     """Running systems, and the actors of any system."""
     for token, system in sorted(registry._systems.items()):
         phase = system.phase
-        if phase in (Phase.RUNNING, Phase.STOPPING):
+        if phase in (Phase.RUNNING, Phase.DRAINING, Phase.STOPPING):
             yield token, Leak("system", system.name, f", which is {phase}")
         # Read from this thread, without asking the system's own thread: that may be stuck.
         for cell in list(system._loop.table):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from greenroom.errors import counted
 from greenroom.testing.effects import Sent
 from greenroom.testing.probing.matching import shown
 
@@ -26,7 +27,7 @@ class TestInbox:
         self._recorder = recorder
 
     def __repr__(self) -> str:
-        return f"<TestInbox {self.ref}, {len(self.sent)} messages>"
+        return f"<TestInbox {self.ref}, {counted(len(self.sent), 'message')}>"
 
     @property
     def messages(self) -> list[Any]:

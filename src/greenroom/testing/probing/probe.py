@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from greenroom.actor.messaging.question import require_timeout
+from greenroom.actor.messaging.asking import require_timeout
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import Terminated
 from greenroom.actor.messaging.waiting import on_loop
@@ -16,7 +16,7 @@ from greenroom.actor.records.record import ActorRecord
 from greenroom.clock import ManualClock
 from greenroom.errors import AlreadyReplied, BadArgument, SettleTimeout
 from greenroom.lanes import Lane
-from greenroom.system.shutdown import Phase
+from greenroom.system.ending.report import Phase
 from greenroom.system.system import ActorSystem
 from greenroom.testing.probing.inbox import Envelope, Inbox, ProbeActor, ProbeEndWaiter
 from greenroom.testing.probing.matching import in_words, listed, match_all, matches, shown
@@ -277,7 +277,7 @@ class TestProbe:
                 raise AssertionError(f"{self.ref} has ended ({record.reason}), and cannot watch {ref}")
             cast("Context", record).watch(ref)
 
-        self.system.call("watch()", begin)
+        self.system._call("watch()", begin)
         self._watched.append(ref)
 
     # -- waiting

@@ -13,7 +13,7 @@ from greenroom._core.handoff.handoff import Handoff
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import SettleTimeout
-from greenroom.system.shutdown import Phase
+from greenroom.system.ending.report import Phase
 from greenroom.testing.probing.inbox import ProbeActor
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ async def settle(system: ActorSystem, timeout: float, check: Callable[[], object
     until = here.time() + timeout
     while system.phase != Phase.STOPPED:
         interval = min(_POLL_INTERVAL, max(0.0, until - here.time()))
-        home = system.call("settle()", asyncio.get_running_loop)
+        home = system._call("settle()", asyncio.get_running_loop)
         try:
             if home is here:
                 await system.settle(interval)
@@ -47,7 +47,7 @@ async def settle(system: ActorSystem, timeout: float, check: Callable[[], object
             return
         except SettleTimeout as exc:
             busy = exc.busy
-        if system.call("settle()", lambda: _waits_for_test(system)):
+        if system._call("settle()", lambda: _waits_for_test(system)):
             return
         check()
         if here.time() >= until:

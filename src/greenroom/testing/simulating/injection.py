@@ -20,6 +20,7 @@ from greenroom._core.simulation.director import Director
 from greenroom._core.simulation.events import INJECTED
 from greenroom._core.simulation.prng import SplitMix
 from greenroom._core.timing.timers import Alarm
+from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.signals import ReceiveTimeout
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import InjectedFault
@@ -87,7 +88,7 @@ class Injector:
 
     def _take_time(self, cell: Cell, result: object, seconds: float) -> object:
         self._note(cell, f"{cell.name()} takes {seconds:g} s")
-        if isinstance(result, Coroutine):
+        if isinstance(result, Coroutine) and not isinstance(result, Question):
             return _slowed(result, seconds)
         clock = self._director.clock
         clock.move_to(clock.time + seconds)

@@ -124,10 +124,10 @@ class Session:
         await reached
 
     def close(self) -> None:
-        """Shut the system down, and check that every message is accounted for."""
+        """Shut the system down at once, and check that every message is accounted for."""
         with self._runner:
             if self.system.phase != "stopped":
-                self.run(self.system.shutdown)
+                self.run(lambda: self.system.shutdown(drain=False))
         assert_ledger_balanced(self.system)
 
 

@@ -20,8 +20,8 @@ LOST = frozenset({"dead_letter", "dropped", "full"})
 BETWEEN_TWO = SENT | {"taken", "answered", "refused"}
 """Events that have an `other` side."""
 
-_OWN = frozenset({"taken", "answered", "failed", "started", "stopped", "restarted", "escalated"})
-_OF_HANDLING = frozenset({"answered", "refused", "failed", "injected"})
+_OWN = frozenset({"taken", "answered", "declined", "failed", "started", "stopped", "restarted", "escalated"})
+_OF_HANDLING = frozenset({"answered", "refused", "declined", "failed", "injected"})
 
 _NOTES = {
     "failed": "fails: {}",
@@ -32,6 +32,7 @@ _NOTES = {
     "full": "has no room for {}",
     "dropped": "drops {}",
     "dead_letter": "dead letter: {}",
+    "declined": "refuses it: {}",
     "injected": "fault: {}",
 }
 _LOST_NOTES = {"full": "no room for {}", "dropped": "{} is dropped", "dead_letter": "{} is a dead letter"}

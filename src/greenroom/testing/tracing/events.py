@@ -26,9 +26,10 @@ class Event(Frozen):
 
     `kind` says what: `told`, `asked`, `ticked` (a timer sent), `taken` (the message is handled), `answered`,
     `refused` (a question without a reply), `failed`, `started`, `stopped`, `restarted`, `escalated`, `full`,
-    `dropped`, `dead_letter`, or `injected` (a fault). `actor` is the path of the actor that it happened to. `other` is
-    the other side: the sender of a message, or the asker that gets an answer. Both are empty if there is none. `what`
-    is the message, reply, exception or reason.
+    `dropped`, `dead_letter`, `declined` (a told message was refused, with one of the actor's `answers`), or `injected`
+    (a fault). `actor` is the path of the actor that it happened to. `other` is the other side: the sender of a message,
+    or the asker that gets an answer. Both are empty if there is none. `what` is the message, reply, exception or
+    reason.
     """
 
     __slots__ = ("step", "time", "kind", "actor", "what", "other")  # noqa: RUF023 - in the order of the arguments
@@ -62,6 +63,7 @@ _SENTENCES = {
     "full": "    {self.actor} has no room for {what}",
     "dropped": "    {self.actor} drops {what}",
     "dead_letter": "    {what} to {self.actor} is a dead letter",
+    "declined": "    {self.actor} refuses it: {what}",
     "injected": "    fault: {self.what}",
 }
 

@@ -18,19 +18,24 @@ from greenroom import Actor, ActorRef, Behavior, Behaviors, Context, handles
 
 __all__ = [
     "Asker",
+    "AsyncBooking",
     "AsyncLively",
     "AsyncPuppet",
     "Bag",
+    "Booking",
     "Bouncer",
     "Careful",
     "Consult",
     "Door",
     "Endless",
+    "Full",
     "Later",
+    "Leaving",
     "Lively",
     "Pact",
     "Puppet",
     "Ref",
+    "Served",
     "Stubborn",
     "Try",
     "Typed",
@@ -41,6 +46,7 @@ __all__ = [
     "call",
     "closed",
     "do",
+    "generates",
     "say",
     "use",
 ]
@@ -436,6 +442,33 @@ class Endless(Actor[Any, Any]):
         return None
 
 
+class Full(Exception):
+    """Says no, and is no failure."""
+
+
+class Booking(Actor[Any, Any]):
+    """Counts its messages, and refuses some."""
+
+    answers = (Full, ValueError)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def receive(self, message: Any) -> Any:
+        self.count += 1
+        if isinstance(message, BaseException):
+            raise message
+        return self.count
+
+
+class AsyncBooking(Booking):
+    """The same, after it has awaited something."""
+
+    async def receive(self, message: Any) -> Any:
+        await asyncio.sleep(0)
+        return super().receive(message)
+
+
 class Door(Actor[Any, Any]):
     """Puts everything aside until it is opened; tells a witness what comes then, and answers."""
 
@@ -459,6 +492,46 @@ class Door(Actor[Any, Any]):
             return "not an answer"
         self.witness.tell((message, self.ctx.sender))
         return "answer", message
+
+
+class Served(Actor[Any, Any]):
+    """Handles one request at a time, and puts the others aside until it is told how many it can take."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.free = 1
+        self.calls = 0
+
+    def receive(self, message: Any) -> Any:
+        self.calls += 1
+        if message == "log":
+            return self.log, self.calls
+        if isinstance(message, list):  # that many are done, by one call each
+            self.free += sum(message)
+            return [self.ctx.unstash(n) for n in message]
+        if self.free:
+            self.free -= 1
+            self.log.append(message)
+        else:
+            self.ctx.stash()
+        return None
+
+
+class Leaving(Actor[Any, Any]):
+    """Stops itself in the middle of a message, and goes on with it when the gate is open."""
+
+    async def receive(self, hold: Any) -> Any:
+        self.ctx.stop()
+        try:
+            await hold.ref.ask("hold", timeout=None)
+        except asyncio.CancelledError:
+            return "cancelled"
+        return "done"
+
+
+def generates(ctx: Context, message: Any) -> Any:
+    """Returns a generator."""
+    return (one for one in [message])
 
 
 class Careful(Door):
@@ -527,12 +600,24 @@ def answering(ctx: Context, message: Any) -> Any:
 
 def closed(ctx: Context, message: Any) -> Any:
     """What `answering` becomes, and is again at another word."""
+    if message == "deeper":
+        ctx.become(deeper, push=True)
+        ctx.become(Behaviors.receive(deeper))  # in its place
+        return "deeper", 1
     if message == "open":
         ctx.unbecome()
         return None
     if isinstance(message, BaseException):
         raise message
     return "closed", message
+
+
+def deeper(ctx: Context, message: Any) -> Any:
+    """What `closed` becomes on top of itself."""
+    if message == "open":
+        ctx.unbecome()
+        return None
+    return "deeper", message
 
 
 def began(ctx: Context) -> Behavior:

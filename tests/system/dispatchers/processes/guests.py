@@ -328,6 +328,8 @@ class Troubled(Actor[Any, Any]):
                 return self.seen
             case "pid":
                 return os.getpid()
+            case "picky":
+                raise Picky(1, 2)
             case ("tell", ref, what):
                 ref.tell({"picky": Picky(1, 2), "unreadable": Unreadable(), "picky inside": [Picky(1, 2)]}[what])
             case ("reply", "unreadable"):

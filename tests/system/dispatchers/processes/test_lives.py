@@ -31,6 +31,7 @@ from greenroom import (
 )
 from greenroom.errors import NotSendable, WorkerLost
 from greenroom.testing import assert_ledger_balanced
+from tests.culprits import Picky
 from tests.system.dispatchers.processes.guests import (
     BadStart,
     Bag,
@@ -375,10 +376,25 @@ async def test_a_class_of_a_local_scope_is_refused_where_it_is_spawned() -> None
         for factory in (Local, lambda ctx, message: None):
             with pytest.raises(NotSendable, match="top of a module"):
                 system.spawn(factory, dispatcher="process")
-        with pytest.raises(NotSendable):
-            system.spawn(Counter, lambda: 1, dispatcher="process")
+        with pytest.raises(NotSendable, match=r"^Local cannot be sent to another process: "):
+            system.spawn(Local, dispatcher="process")
         assert await system.spawn(Echo, dispatcher="process").ask(1) == 1
         assert len(system.actors()) == 1
+
+
+@pytest.mark.parametrize("as_keyword", [False, True])
+async def test_an_argument_that_cannot_be_sent_is_named(as_keyword: bool) -> None:
+    def spawn(factory: Any, value: Any) -> Any:
+        arguments = {"count": value} if as_keyword else {}
+        return system.spawn(factory, *(() if as_keyword else (value,)), dispatcher="process", **arguments)
+
+    async with ActorSystem(config=ONE) as system:
+        bad = lambda: 1  # noqa: E731 - what cannot be sent
+        with pytest.raises(NotSendable, match=r"^the argument `count` of Picky\(\.\.\.\) cannot be sent") as caught:
+            spawn(Picky, bad)
+        assert caught.value.message is bad
+        assert "top of a module" in str(caught.value)
+        assert await spawn(Picky, 7).ask("how many") == 7
 
 
 async def test_a_worker_that_cannot_start_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

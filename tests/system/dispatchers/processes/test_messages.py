@@ -211,8 +211,9 @@ async def test_a_message_over_the_frame_limit_is_refused_at_the_sender() -> None
         for large in (b"x" * 100_000, "x" * 100_000, [bytearray(100_000)]):
             with pytest.raises(FrameTooLarge):
                 ref.tell(large)
-        with pytest.raises(FrameTooLarge):
+        with pytest.raises(FrameTooLarge, match="larger than the limit of 65,536") as caught:
             await ref.ask(b"x" * (1 << 16))
+        assert caught.value.size > caught.value.limit == 1 << 16
         almost = b"x" * 60_000
         for _ in range(20):
             ref.tell(almost)

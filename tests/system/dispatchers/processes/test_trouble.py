@@ -32,6 +32,7 @@ from tests.system.dispatchers.processes.guests import (
     Clerk,
     Echo,
     Fragile,
+    Odd,
     Picky,
     Slow,
     Stasher,
@@ -303,10 +304,17 @@ async def test_the_end_of_one_that_failed_with_an_odd_exception_is_told_all_the_
         ref = system.spawn(Troubled, dispatcher="process")
         other = system.spawn(Echo, supervision=Supervision(Directive.STOP))
         await ref.ask(("watch", other))
-        other.fail(Picky(1, 2))
+        other.fail(Odd("odd one", threading.Lock()))
         await other.terminated()
         await system.settle()
         assert await ref.ask("seen") == ["FailedElsewhere"]
+
+
+async def test_a_refusal_whose_constructor_wants_something_else_reaches_the_asker() -> None:
+    async with ActorSystem(config=ONE) as system:
+        ref = system.spawn(Troubled, dispatcher="process")
+        with pytest.raises(Picky, match="1 and 2"):
+            await ref.ask("picky")
 
 
 async def test_a_worker_that_dies_while_it_is_looked_at_is_a_panic_too() -> None:

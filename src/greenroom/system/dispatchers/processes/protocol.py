@@ -10,7 +10,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypedDict
 
-__all__ = ["MAIL", "ORDER", "STASHED", "UNHANDLED", "Asked", "Entry", "Progress", "WorkerConfig", "WorkerSettings"]
+__all__ = [
+    "BLOCKS",
+    "MAIL",
+    "ORDER",
+    "STASHED",
+    "UNHANDLED",
+    "WAITS_FOR_ROOM",
+    "Asked",
+    "Brought",
+    "Entry",
+    "Progress",
+    "WorkerConfig",
+    "WorkerSettings",
+]
 
 Entry = tuple[Any, ...]
 """The head of a frame to a worker, or one entry of the mail: a word, and its arguments."""
@@ -22,6 +35,12 @@ MAIL = 2
 
 UNHANDLED = 1
 STASHED = 2
+
+# How a hosted actor asks.
+BLOCKS = 1
+"""Its handler blocks the worker's thread until the answer comes."""
+WAITS_FOR_ROOM = 2
+"""Its message waits for room in a full mailbox."""
 
 
 class WorkerSettings(TypedDict):
@@ -42,6 +61,8 @@ class WorkerSettings(TypedDict):
     slow_after: float
     stuck_after: float
     """Seconds after which a handler is slow, or stuck; 0 not to look for stuck ones."""
+    propagate: list[list[str]]
+    """Where the context variables are that travel with messages."""
 
 
 class WorkerConfig(WorkerSettings):
@@ -63,6 +84,14 @@ class Asked(NamedTuple):
     """Stands for the sender of a message that was asked, by an actor or by other code (then it is None)."""
 
     sender: object
+
+
+class Brought(NamedTuple):
+    """Stands for the sender of a message that brings context variables along."""
+
+    sender: object
+    """A ref, nobody, or an `Asked`."""
+    values: list[tuple[int, object]]
 
 
 class Progress(NamedTuple):

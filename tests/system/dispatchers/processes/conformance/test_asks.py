@@ -23,8 +23,11 @@ from greenroom.errors import AlreadyReplied, HandlerBroken, Unhandled
 from tests.conformance.askers import until
 from tests.system.dispatchers.processes.cast import (
     Asker,
+    AsyncBooking,
     AsyncPuppet,
+    Booking,
     Door,
+    Full,
     Puppet,
     Try,
     Typed,
@@ -52,6 +55,34 @@ from tests.system.dispatchers.processes.conformance.stage import (
     held,
     stage,
 )
+
+
+@pytest.mark.parametrize("kind", [Booking, AsyncBooking])
+async def test_an_asker_gets_a_declared_refusal_and_the_actor_goes_on(
+    kind: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stage(supervision=STOPS) as system:
+        ref = away(system, kind, name="booking")
+        for cause in [Full("none left"), UnicodeError("what?")] * 3:
+            with pytest.raises(type(cause), match=str(cause)):
+                await ref.ask(cause)
+        asked = [ref.ask(message) for message in (1, Full("x"), 2)]  # they travel together
+        assert await asked[0] == 7
+        with pytest.raises(Full):
+            await asked[1]
+        assert await asked[2] == 9
+        for _ in range(3):
+            ref.tell(Full("told"))
+        assert await ref.ask("how many?") == 13
+        await system.settle()
+        ledger = system.ledger(ref)
+        assert (ledger.handled, ledger.failed, ledger.refused) == (13, 0, 10)
+        told = [record for record in caplog.records if "refused" in record.getMessage()]
+        assert len(told) == 3
+        assert "/booking refused Full" in told[0].getMessage()
+        assert "Full: told (declared in `answers` as Full)" in told[0].getMessage()
+        ref.tell(KeyError("not declared"))
+        assert (await ref.terminated()).kind is ExitKind.FAIL
 
 
 async def test_no_reply_in_time_is_an_ask_timeout_and_the_late_one_a_dead_letter() -> None:  # case 23

@@ -23,11 +23,12 @@ from greenroom import (
     SystemConfig,
     SystemStopped,
 )
-from greenroom.errors import NameTaken
+from greenroom.errors import NameTaken, NotAnActor
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.system.dispatchers.processes.cast import (
     AsyncLively,
     AsyncPuppet,
+    Leaving,
     Lively,
     Puppet,
     Ref,
@@ -36,6 +37,7 @@ from tests.system.dispatchers.processes.cast import (
     Watcher,
     call,
     do,
+    generates,
     say,
 )
 from tests.system.dispatchers.processes.conformance.stage import (
@@ -223,7 +225,7 @@ async def test_a_handler_that_ignores_a_shutdown_is_forced_and_the_shutdown_is_i
         await polite.started()
         asked = asyncio.ensure_future(ref.ask(how, timeout=None))
         await probe.expect("begun")
-        stopping = asyncio.ensure_future(system.shutdown(timeout=120.0 if how == "await" else 2.0))
+        stopping = asyncio.ensure_future(system.shutdown(timeout=120.0 if how == "await" else 2.0, drain=False))
         if isinstance(clock, ManualClock):
             await polite.terminated()
             await clock.advance(120.0, patience=120.0)
@@ -248,6 +250,33 @@ async def test_a_handler_that_awaits_is_cancelled_at_the_deadline_of_its_stop() 
         await probe.expect("cancelled")
         await probe.expect("post_stop")
         assert (await ref.terminated()).kind in (ExitKind.NORMAL, ExitKind.KILLED)
+
+
+async def test_an_actor_that_stops_itself_may_take_its_time_for_the_message_in_hand() -> None:  # case 57
+    clock = ManualClock()
+    async with stage(stop_timeout=3.0, clock=clock) as system:
+        gate = Gate(system)
+        ref = away(system, Leaving)
+        asked = ref.ask(gate.hold)
+        await gate.entered.wait()
+        await clock.advance(100.0, patience=120.0)
+        gate.open()
+        assert await asked == "done"
+        assert (await ref.terminated()).kind is ExitKind.NORMAL
+        # A spawn from there says how long as well.
+        far = away(system, Puppet)
+        hasty = await far.ask(do("spawn", Puppet, stop_timeout=0.5))
+        await hasty.started()
+        assert hasty._cell.record.settings().stop_timeout == 0.5
+
+
+async def test_a_told_handler_that_returns_a_generator_fails() -> None:  # J9
+    async with stage(supervision=STOPS) as system:
+        ref = away(system, generates, name="generates")
+        ref.tell(1)
+        reason = await ref.terminated()
+        assert isinstance(reason.cause, NotAnActor)
+        assert "/generates returned the generator generates" in str(reason.cause)
 
 
 HOOKS = ["init", "pre_start", "post_start", "receive", "pre_stop", "post_stop", "pre_restart", "post_restart"]

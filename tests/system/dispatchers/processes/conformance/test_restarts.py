@@ -28,6 +28,7 @@ from tests.system.dispatchers.processes.cast import (
     Later,
     Lively,
     Puppet,
+    Served,
     all_of,
     answering,
     began,
@@ -284,6 +285,31 @@ async def test_what_is_put_aside_comes_back_in_order_ahead_of_newer_messages() -
         assert (ledger.handled, ledger.failed, ledger.queued) == (24, 1, 0)
 
 
+async def test_a_stash_is_served_one_at_a_time_in_order_with_as_much_work_as_messages() -> None:  # case 51
+    async with stage(supervision=STOPS) as system:
+        for count in (50, 200):
+            ref = away(system, Served)
+            for number in range(count):
+                ref.tell(number)
+            for number in range(count):
+                assert await ref.ask([1]) == [1 if number < count - 1 else 0]
+            await system.settle()
+            assert await ref.ask("log") == (list(range(count)), 3 * count)
+        several = away(system, Served)
+        for number in range(8):
+            several.tell(number)
+        asked = several.ask([3])
+        several.tell("newer")
+        assert await asked == [3]
+        await system.settle()
+        assert (await several.ask("log"))[0] == [0, 1, 2, 3]
+        assert await several.ask([1, 1]) == [1, 1]  # the second goes ahead of the first
+        assert await several.ask([9]) == [3]
+        await system.settle()
+        assert (await several.ask("log"))[0] == [0, 1, 2, 3, 5, 4, 6, 7, "newer"]
+        assert system.ledger(several).queued == 0
+
+
 async def test_a_full_stash_is_an_error_and_nothing_is_lost() -> None:  # case 51
     async with stage(supervision=STOPS) as system:
         heard: list[Any] = []
@@ -322,6 +348,13 @@ async def test_an_actor_becomes_another_and_is_itself_again() -> None:  # M13, J
         resumed.tell("close")
         resumed.tell(BAD)
         assert await resumed.ask(6) == ("closed", 6)
+        layers = away(system, answering)
+        await layers.ask("close")
+        assert await layers.ask("deeper") == ("deeper", 1)
+        layers.tell("open")
+        assert await layers.ask(1) == ("closed", 1)  # what was pushed
+        layers.tell("open")
+        assert await layers.ask(1) == ("answering", 1)
         puppet = away(system, Puppet)
         await puppet.ask(do("become", Behaviors.receive(closed)))
         assert await puppet.ask(7) == ("closed", 7)

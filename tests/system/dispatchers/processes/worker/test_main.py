@@ -96,6 +96,7 @@ async def test_a_handler_that_holds_its_worker_is_told_of_while_it_does_and_afte
         dispatchers={"process": Process(workers=1)},
         supervision=Supervision(backoff=None),
         stuck_after=0.05,
+        propagate=[],
         slow_after=0.05,
     )
     watcher = Watcher()

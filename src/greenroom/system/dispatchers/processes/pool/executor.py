@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.behavior import UNHANDLED
-from greenroom.actor.api.context import Context
+from greenroom.actor.api.context import Context, ContextRecord
+from greenroom.actor.failure.refusals import report_refusal
 from greenroom.actor.offload.executor import Executor
 from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.actor.records.states import State
 from greenroom.errors import WorkerLost
-from greenroom.exits import NORMAL
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.dispatchers.processes.pool.messages import RemoteCall, RemoteMessages
 from greenroom.system.dispatchers.processes.pool.ports import Hold, PoolPort, WorkerPort
@@ -26,9 +26,11 @@ from greenroom.wire.codec import registered_names, require_sendable, unpacked
 from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
+    from greenroom._core.delivery.propagation import Values
     from greenroom._core.timing.timers import Timer
     from greenroom.actor.messaging.question import Question
     from greenroom.system.dispatchers.processes.protocol import Entry, Progress
+    from greenroom.system.dispatchers.processes.variables import PackedValues
 
 __all__ = ["ProcessExecutor"]
 
@@ -91,7 +93,7 @@ class ProcessExecutor(Executor):
 
     def new_context(self) -> Context:
         """In the main process it has an ordinary context; its code sees the one in the worker."""
-        return Context()
+        return ContextRecord()
 
     def examine(self, message: object) -> None:
         """Raise if a message cannot be sent to another process. From any thread."""
@@ -229,6 +231,11 @@ class ProcessExecutor(Executor):
         in_flight.on_abandoned(self._abandon)
         return await in_flight
 
+    def pack_values(self, values: Values) -> PackedValues:
+        """The form in which the context variables of a message are sent."""
+        packer = self._require_worker().packer
+        return [] if packer is None else packer.pack(values)
+
     def send_messages(self, number: int, lane: int, messages: list[object], senders: object) -> int:
         """Send messages; return their size in bytes."""
         head = ("messages", self.number, number, self.epoch, lane, len(messages), senders)
@@ -267,19 +274,27 @@ class ProcessExecutor(Executor):
         else:
             question.refuse(error)
 
+    def refused(self, told: tuple[str, str] | None, failure: object) -> None:
+        """The actor refused a message with one of its answers; if no asker hears, `told` says what, and as what."""
+        self.cell.loop.admission.count_refusal(self.cell)
+        record = self.cell.record
+        if told is not None and isinstance(record, ActorRecord):
+            message_type, declared = told
+            report_refusal(self.cell, record, message_type, _restored(failure), declared)
+
     def stash(self, message: object, sender: object, lane: int) -> None:
         """The actor has stashed a message."""
         self.cell.record._get_stash().add(message, sender, lane)
 
-    def unstash(self) -> None:
-        """The actor unstashes its messages."""
-        self.cell.record._get_stash().unstash_all()
+    def unstash(self, count: int) -> None:
+        """The actor unstashes its first messages."""
+        self.cell.record._get_stash().unstash(count)
 
     # -- what the actor decides about itself
 
     def stop_actor(self) -> None:
         """The actor wants to stop after the current message."""
-        self.cell.loop.host.request_end(self.cell, NORMAL)
+        self.cell.loop.host.request_own_end(self.cell)
 
     def supervise(self, ok: bool, supervision: object) -> None:
         """The actor has become a behavior with a supervision of its own."""
@@ -288,7 +303,7 @@ class ProcessExecutor(Executor):
         if error is not None:
             self.cell.loop.host.request_failure(self.cell, error)
         elif isinstance(record, ActorRecord):
-            record.ensure_extras().settings_of_behavior = Settings(result, record.settings().env)  # type: ignore[arg-type]
+            record.ensure_extras().settings_of_behavior = record.settings().supervised_by(result)  # type: ignore[arg-type]
 
     def awaits(self, number: int) -> None:
         """The actor's handler or hook waits for the answer to this question, and for nothing else."""

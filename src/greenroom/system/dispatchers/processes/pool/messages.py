@@ -14,19 +14,19 @@ from collections import deque
 from collections.abc import Callable
 from itertools import count
 
-from greenroom._core.flags import HELD, LANES, ORDERS, ROOM
+from greenroom._core.flags import HELD, LANES, ORDERS, PROPAGATES, ROOM
 from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.itemkinds import MESSAGE
 from greenroom._core.itemkinds import STASHED as PUT_ASIDE
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.receipt import Receipt
+from greenroom._core.receipt import Receipt, Told
 from greenroom.actor.api.behavior import UNHANDLED as UNHANDLED_BEHAVIOR
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost, in_words
 from greenroom.lanes import Overflow
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort
-from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Progress
+from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Brought, Progress
 
 __all__ = ["RemoteCall", "RemoteMessages"]
 
@@ -114,14 +114,14 @@ class RemoteMessages(Handoff):
             return False
         if cell.priority is not None or cell.config.overflow is Overflow.DROP_OLD:
             return False
-        return not isinstance(self.sender, Receipt) or isinstance(self.sender, Question)
+        return not isinstance(self.sender, Receipt) or isinstance(self.sender, Question | Told)
 
     def _behind(self, position: int, most: int) -> tuple[list[object], list[object]]:
         """The queued messages from `position` on, up to the first that cannot be sent with others."""
         messages, senders = self.cell.peek(position, most)
         if self.cell.receipts:
             for index, sender in enumerate(senders):
-                if isinstance(sender, Receipt) and not (isinstance(sender, Question) and not sender.done()):
+                if isinstance(sender, Receipt) and not _may_come_along(sender):
                     return messages[:index], senders[:index]
         return messages, senders
 
@@ -130,7 +130,9 @@ class RemoteMessages(Handoff):
         count = len(messages)
         while count:
             try:
-                size = self._executor.send_messages(self.sent, self.lane, messages[:count], _shown(senders[:count]))
+                size = self._executor.send_messages(
+                    self.sent, self.lane, messages[:count], self._shown(senders[:count])
+                )
             except (NotSendable, FrameTooLarge) as exc:
                 if count == 1:
                     self._give_back(messages[0], senders[0], exc)
@@ -143,6 +145,20 @@ class RemoteMessages(Handoff):
             self._executor.numbers = self.sent
             return count
         return 0
+
+    def _shown(self, senders: list[object]) -> object:
+        """The senders in the form in which they are sent: a list, or one sender if it is the same for all."""
+        first = senders[0]
+        if not isinstance(first, Receipt) and senders.count(first) == len(senders):
+            return first
+        if not self.cell.flags & PROPAGATES:
+            return [_sender_of(sender) for sender in senders]
+        return [self._with_values(sender) for sender in senders]
+
+    def _with_values(self, sender: object) -> object:
+        values = sender.brought() if isinstance(sender, Receipt) else None
+        shown = _sender_of(sender)
+        return Brought(shown, self._executor.pack_values(values)) if values else shown
 
     def _note_asked(self, senders: list[object]) -> None:
         for number, sender in enumerate(senders, self.sent):
@@ -336,12 +352,9 @@ class RemoteMessages(Handoff):
         self.sender = None
 
 
-def _shown(senders: list[object]) -> object:
-    """The senders in the form in which they are sent: a list, or one sender if it is the same for all."""
-    first = senders[0]
-    if not isinstance(first, Receipt) and senders.count(first) == len(senders):
-        return first
-    return [_sender_of(sender) for sender in senders]
+def _may_come_along(receipt: Receipt) -> bool:
+    """Whether a message with this receipt can be sent with others."""
+    return isinstance(receipt, Told) or (isinstance(receipt, Question) and not receipt.done())
 
 
 def _sender_of(sender: object) -> object:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from greenroom.errors import NotSendable
 from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
 from greenroom.system.dispatchers.processes.pool.worker import Worker
+from greenroom.system.dispatchers.processes.variables import Place, places_of
 from greenroom.wire.codec import require_sendable
 
 if TYPE_CHECKING:
@@ -29,6 +34,8 @@ class WorkerPool:
         self._made = 0
         # Invariant: the workers that run, or are being started, and can host actors
         self._workers: list[Worker] = []
+        # Where workers find the context variables that travel with messages; looked up for the first of them.
+        self._places: list[Place] | None = None
         # Threads that wait for workers that are ending.
         self._ending: list[threading.Thread] = []
 
@@ -39,8 +46,19 @@ class WorkerPool:
 
     def executor(self, spec: ActorSpec) -> ProcessExecutor:
         """An executor for one more actor. Raises if the actor cannot be created in another process."""
-        require_sendable((spec.factory, spec.args, dict(spec.kwargs)), self.limit)
+        try:
+            require_sendable((spec.factory, spec.args, dict(spec.kwargs)), self.limit)
+        except NotSendable as exc:
+            error = _culprit(spec, self.limit) or exc
+            raise error from error.__cause__
         return ProcessExecutor(self)
+
+    def places(self) -> list[Place]:
+        """Where a worker finds the context variables that travel with messages."""
+        if self._places is None:
+            propagation = self.system._loop.admission.propagation
+            self._places = [] if propagation is None else places_of(propagation.variables)
+        return self._places
 
     def worker_for(self, executor: ProcessExecutor) -> Worker:
         """The worker with the fewest actors; a new one if all have some and there may be more workers.
@@ -68,3 +86,29 @@ class WorkerPool:
         workers, self._workers = self._workers, []
         self._ending += [worker.close() for worker in workers]
         return self._ending
+
+
+def _culprit(spec: ActorSpec, limit: int) -> NotSendable | None:
+    """An error that names the part of an actor that cannot be sent: its class, or an argument of the constructor."""
+    name = spec.label[0]
+    for what, value in _parts_of(spec, name):
+        try:
+            require_sendable(value, limit)
+        except NotSendable as exc:
+            error = NotSendable(value, exc.why, what)
+            error.__cause__ = exc.__cause__
+            return error
+    return None
+
+
+def _parts_of(spec: ActorSpec, name: str) -> Iterator[tuple[str, object]]:
+    yield name, spec.factory
+    names: list[str] = []
+    with suppress(TypeError, ValueError):  # a builtin; or the arguments do not fit, which its start will say
+        inspect.signature(spec.factory).bind(*spec.args, **spec.kwargs)
+        names = list(inspect.signature(spec.factory).parameters)
+    for number, value in enumerate(spec.args):
+        is_named = number < len(names)
+        yield f"the argument {f'`{names[number]}`' if is_named else number + 1} of {name}(...)", value
+    for keyword, value in spec.kwargs.items():
+        yield f"the argument `{keyword}` of {name}(...)", value

@@ -10,11 +10,13 @@ from greenroom.system.dispatchers.processes.pool.window import Window
 if TYPE_CHECKING:
     import asyncio
 
+    from greenroom._core.delivery.propagation import Values
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.loop import Loop
     from greenroom._core.timing.timers import Timer
     from greenroom.actor.messaging.question import Question
     from greenroom.system.dispatchers.processes.protocol import Entry
+    from greenroom.system.dispatchers.processes.variables import PackedValues, ValuePacker
 
 __all__ = ["ExecutorPort", "Hold", "OwnerSystem", "PoolPort", "WorkerPort"]
 
@@ -46,7 +48,7 @@ class OwnerSystem(Protocol):
         """Its settings."""
         ...
 
-    def _request_shutdown(self, timeout: float, cause: BaseException | None) -> None:
+    def _request_end(self, timeout: float, drain: bool | None) -> None:
         """Begin the shutdown, and return at once."""
         ...
 
@@ -59,6 +61,7 @@ class ExecutorPort(Protocol):
     """The executor of one actor in a worker; `ProcessExecutor` is one."""
 
     number: int
+    worker: WorkerPort | None
     cell_id: int
     cell: Cell
     numbers: int
@@ -67,6 +70,10 @@ class ExecutorPort(Protocol):
     asking: dict[int, Question]
     tasks: set[asyncio.Task[None]]
     timers: dict[int, Timer]
+
+    def pack_values(self, values: Values) -> PackedValues:
+        """The form in which the context variables of a message are sent."""
+        ...
 
     def send_messages(self, number: int, lane: int, messages: list[object], senders: object) -> int:
         """Send messages to the worker; return their size in bytes."""
@@ -103,6 +110,15 @@ class WorkerPort(Protocol):
 
     def note_observers(self) -> None:
         """Have it look for slow handlers iff some observer wants to know of them."""
+        ...
+
+    @property
+    def packer(self) -> ValuePacker | None:
+        """Packs the context variables that travel with messages, if some do."""
+        ...
+
+    def blocks_for(self, number: int) -> None:
+        """Its thread only waits, until this request is answered."""
         ...
 
     def answer(self, number: int, ok: bool, value: object) -> None:

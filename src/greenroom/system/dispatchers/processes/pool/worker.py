@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import Context
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +28,7 @@ from greenroom.system.dispatchers.processes.pool.process import WorkerProcess
 from greenroom.system.dispatchers.processes.pool.service import Service
 from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER, Entry, WorkerSettings
 from greenroom.system.dispatchers.processes.sharedpage import HOLDER, NUMBERED, TICKS
+from greenroom.system.dispatchers.processes.variables import ValuePacker
 from greenroom.wire.codec import Codec, Parts
 from greenroom.wire.failures import Failure
 from greenroom.wire.streams import Stream
@@ -51,6 +53,10 @@ class _Pool(PoolPort, Protocol):
         """A worker is lost, or about to be."""
         ...
 
+    def places(self) -> list[list[str]]:
+        """Where a worker finds the context variables that travel with messages."""
+        ...
+
 
 class Worker:
     """A process that runs the code of some actors. For the loop's own thread only."""
@@ -65,6 +71,9 @@ class Worker:
         # Frames to be sent when the connection opens.
         self._early: list[tuple[int, Parts]] = []
         self._service = Service(self, workers.system)
+        propagation = self._loop.admission.propagation
+        # Packs the context variables that travel with messages, if some do.
+        self.packer = None if propagation is None else ValuePacker(propagation, workers.limit)
         # Why we killed it, if we did.
         self._why = ""
         self._is_over = False
@@ -78,6 +87,8 @@ class Worker:
         self._sent = 0
         self._idle_after = 0
         self._is_blocked = False
+        # The requests for whose answers its thread blocks.
+        self._blocks_for: set[int] = set()
         self._on_idle: Callable[[], object] | None = None
         self._aio: asyncio.AbstractEventLoop = self._loop.visits.stepper.aio  # type: ignore[assignment]  # it runs
         self._process = WorkerProcess(self.name, self._post_end)
@@ -108,6 +119,7 @@ class Worker:
             "log": logging.getLogger().getEffectiveLevel(),
             "slow_after": self._loop.hooks.slow_after,
             "stuck_after": self._workers.system.config.stuck_after,
+            "propagate": self._workers.places(),
         }
         callbacks = (self._opened, self._take, self._lost)
         connection = Connection(Side.LISTENING, secret, *callbacks, self._workers.limit, _PATIENCE_AT_START)
@@ -155,6 +167,7 @@ class Worker:
 
     def answer(self, number: int, ok: bool, value: object) -> None:
         """Answer one of its requests."""
+        self._blocks_for.discard(number)
         if self._is_over:
             return
         try:
@@ -180,7 +193,10 @@ class Worker:
             return
         for entry in entries:
             try:
-                self._process_entry(entry)
+                if self.packer is None:
+                    self._process_entry(entry)
+                else:  # not in the context of whoever happened to start the worker
+                    Context().run(self._process_entry, entry)
             except BaseException as exc:
                 self._entry_failed(entry, exc)
 
@@ -214,7 +230,8 @@ class Worker:
 
         Handlers may be suspended.
         """
-        return not self._is_manual or self._is_blocked or self._idle_after == self._sent
+        is_blocked = self._is_blocked or bool(self._blocks_for)
+        return not self._is_manual or is_blocked or self._idle_after == self._sent
 
     def report_rest(self, tell: Callable[[], object]) -> None:
         """Have `tell` called when it next reports that it is idle, or blocks."""
@@ -225,6 +242,14 @@ class Worker:
             self._idle_after = value
         else:
             self._is_blocked = bool(value)
+        self._tell_rest()
+
+    def blocks_for(self, number: int) -> None:
+        """Its thread only waits, until this request is answered."""
+        self._blocks_for.add(number)
+        self._tell_rest()
+
+    def _tell_rest(self) -> None:
         tell, self._on_idle = self._on_idle, None
         if tell is not None:
             tell()
@@ -326,8 +351,9 @@ class Worker:
             how = f"was killed by {_signal_name(-code)}"
         elif code:
             how = f"ended with code {code}"
-        when = "" if self._connection is not None else " before it was ready: its standard error says why"
-        return f"{name} {how}{when}"
+        when = "" if self._connection is not None else " before it was ready"
+        why = ": its standard error says why" if when and code is not None and code > 0 else ""
+        return f"{name} {how}{when}{why}"
 
 
 def _signal_name(number: int) -> str:
@@ -340,6 +366,7 @@ _OF_ITSELF = frozenset(["hello", "idle", "blocks"])
 _ABOUT_ACTORS: dict[str, Callable[..., None]] = {
     "progress": ProcessExecutor.progressed,
     "reply": ProcessExecutor.answered,
+    "refused": ProcessExecutor.refused,
     "called": ProcessExecutor.called,
     "unreadable": ProcessExecutor.unreadable,
     "cancelled": ProcessExecutor.cancel_confirmed,

@@ -11,8 +11,9 @@ from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
-from greenroom._core.behavior import BehaviorBase
+from greenroom._core.behavior import BehaviorBase, is_generator, refuse_returned_generator
 from greenroom._core.itemkinds import STASHED as PUT_ASIDE
+from greenroom._core.receipt import Told
 from greenroom.actor.api.becoming import CurrentBehavior, become_next, install_behavior, resolve_behavior
 from greenroom.actor.api.behavior import SAME, STOPPED, Behavior
 from greenroom.actor.life.spec import BEHAVIOR, HANDLER, ActorSpec
@@ -20,11 +21,12 @@ from greenroom.actor.life.starting import install_actor
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import NotAnActor
-from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Progress
+from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Brought, Progress
 from greenroom.system.dispatchers.processes.relay import Relay
 from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
+    from greenroom._core.delivery.propagation import Values
     from greenroom._core.mailbox.cell import Cell
     from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 
@@ -45,7 +47,7 @@ class HostedActor:
         "_others",
         "_reported",
         "_supervision",
-        "_unstashes_later",
+        "_unstashes",
         "cell",
         "is_gone",
         "number",
@@ -67,8 +69,8 @@ class HostedActor:
         self._asides: list[tuple[int, int]] = []
         # How many messages it has stashed.
         self.stashed = 0
-        # Whether to unstash all messages as soon as the main process knows of them.
-        self._unstashes_later = False
+        # How many messages to unstash, one number for each call, as soon as the main process knows of them.
+        self._unstashes: list[int] = []
         # How many messages it has failed on.
         self._failures = 0
         self._supervision: object = None
@@ -102,6 +104,9 @@ class HostedActor:
         self._host.active[self] = None
 
     def _receipt(self, number: int, sender: object) -> object:
+        if isinstance(sender, Brought):
+            packer = self._host.channel.packer
+            return self._bring(number, sender.sender, () if packer is None else packer.unpack(sender.values))
         if not isinstance(sender, Asked):
             return sender
         question = Question.__new__(Question)
@@ -109,6 +114,14 @@ class HostedActor:
         question.set_up(self.cell.loop, self.cell, asker, -1.0)
         question.tell_future(Relay(partial(self._replied, number)), None)
         return question
+
+    def _bring(self, number: int, sender: object, values: Values) -> object:
+        """The receipt of a message that brings context variables along."""
+        receipt = self._receipt(number, sender)
+        if isinstance(receipt, Question):
+            receipt.bring(values)
+            return receipt
+        return Told(receipt, values)
 
     def report(self, failure: BaseException | None = None, returned: int | None = None, waits: bool = False) -> None:
         """Report the progress to the main process, if there is any."""
@@ -118,15 +131,16 @@ class HostedActor:
         if has_stashed:
             done -= 1  # the message is still in hand
             asides = [aside for aside in asides if aside[0] < done]
-        unstashes, waits = self._unstashes_later and not has_stashed, waits or self._unstashes_later
+        unstashes, waits = () if has_stashed else tuple(self._unstashes), waits or bool(self._unstashes)
         if done != self._reported or asides or failure is not None or returned is not None or waits:
             self._asides = [aside for aside in self._asides if aside[0] >= done]
             self._reported = done
             news = Progress(done, asides, returned, self._epoch, waits, self._host.channel.failure(failure))
             self._host.channel.post("progress", self.number, news)
         if unstashes:
-            self._unstashes_later = False
-            self._host.channel.post("unstash", self.number)
+            self._unstashes.clear()
+            for count in unstashes:
+                self._host.channel.post("unstash", self.number, count)
         if self._has_new_supervision():
             self._host.channel.post("supervise", self.number, *self._host.channel.outcome(True, self._supervision))
 
@@ -202,13 +216,19 @@ class HostedActor:
         """The message in hand is not handled by this actor."""
         self.set_aside(UNHANDLED)
 
-    def unstash_all(self) -> int:
-        """Have the main process queue all stashed messages again; return how many there are."""
-        count, self.stashed = self.stashed, 0
+    def unstash(self, most: int) -> int:
+        """Have the main process queue the first stashed messages again; return how many those are."""
+        count = min(most, self.stashed)
+        self.stashed -= count
         if count:
-            self._unstashes_later = True  # when the main process knows of all of them
+            self._unstashes.append(count)  # when the main process knows of all of them
             self.return_the_rest(waits=True)
         return count
+
+    def refused(self, told: tuple[str, str] | None, cause: BaseException) -> None:
+        """Its handler refused a message. If no asker hears, `told` is its type, and what the refusal is declared as."""
+        channel = self._host.channel
+        channel.post("refused", self.number, told, None if told is None else channel.failure(cause))
 
     def failed(self, cause: BaseException) -> None:
         """Its handler raised `cause`: the main process decides what happens next."""
@@ -286,6 +306,8 @@ class HostedActor:
         if isinstance(result, BehaviorBase):
             result = self._absorb(result)
         elif name not in _ANSWERS:
+            if is_generator(result):
+                refuse_returned_generator(f"{name} of {self.cell.name()}", result)
             result = None
         self._host.channel.post("called", self.number, call, *self._host.channel.outcome(True, result))
 

@@ -16,6 +16,7 @@ from _thread import get_ident
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from itertools import count
+from math import inf
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import socket
 
     from greenroom._core.scheduler.loop import Loop
+    from greenroom.system.dispatchers.processes.variables import ValuePacker
     from greenroom.wire.transport import Buffer
 
 __all__ = ["MainChannel"]
@@ -77,6 +79,8 @@ class MainChannel:
         self._numbers = count(1)
         # Invariant: the callbacks of requests that the main process has not answered
         self._waiting: dict[int, OnOutcome] = {}
+        # Packs the context variables that travel with messages, if some do.
+        self.packer: ValuePacker | None = None
         # Called before a frame is sent, to add the latest reports to it.
         self.before_flush: Callable[[], object] = lambda: None
         # Called after each frame that was taken.
@@ -177,13 +181,13 @@ class MainChannel:
             # The main process does not keep up: block until it does, or unsent mail would fill our memory.
             self._pump(lambda: self._connection is None or not self._connection.is_congested)
 
-    def _pump(self, is_done: Callable[[], bool]) -> bool:
+    def _pump(self, is_done: Callable[[], bool], patience: float = _PATIENCE) -> bool:
         """Send and receive until `is_done()`; False if that took too long, or the connection is lost."""
         assert self._stream is not None
         with self._lock:
             self._is_pumping = True
         try:
-            return self._stream.pump(is_done, monotonic() + _PATIENCE)
+            return self._stream.pump(is_done, monotonic() + patience)
         finally:
             self._is_pumping = False
 
@@ -238,23 +242,39 @@ class MainChannel:
         number = next(self._numbers)
         word, *rest = entry
         self._waiting[number] = told
-        self.post(word, number, *rest)
+        self.post_within(word, number, *rest)
         return number
+
+    def post_within(self, *entry: object) -> None:
+        """As `post`, with the context variables that are set here, if such travel."""
+        values = [] if self.packer is None else self.packer.here()
+        if values:
+            self.post("within", values, *entry)
+        else:
+            self.post(*entry)
 
     def request(self, actor: int, what: str, /, *args: object, **kwargs: object) -> Any:
         """Have the main process do something, and block until it has. From any thread."""
+        return self.request_within(_PATIENCE, actor, what, *args, **kwargs)
+
+    def request_within(self, patience: float | None, actor: int, what: str, /, *args: object, **kwargs: object) -> Any:
+        """The same for something that may take so many seconds, or for ever."""
         given = self.pack((args, kwargs))
         if get_ident() != self._loop.runq.thread:
             waiting = asyncio.run_coroutine_threadsafe(self._wait_for(actor, what, given), self._aio)
-            return waiting.result(_PATIENCE)
+            return waiting.result(patience)
         outcome: list[tuple[bool, object]] = []
         self.ask(lambda ok, value: outcome.append((ok, value)), "request", actor, what, given)
+        self.wait(lambda: bool(outcome), what, patience)
+        return _result_of(*outcome[0])
+
+    def wait(self, is_done: Callable[[], bool], what: str, patience: float | None) -> None:
+        """Block until `is_done()`. For the loop's own thread."""
         self.flush()
-        if not self._pump(lambda: bool(outcome)):
+        if not self._pump(is_done, inf if patience is None else patience):
             if self.over.is_set():
                 raise WorkerLost(f"{what} needs the process that started this one, which is gone")
-            raise LoopBusy("the main process", f"{what} waited {_PATIENCE:g} s for an answer")
-        return _result_of(*outcome[0])
+            raise LoopBusy("the main process", f"{what} waited {patience:g} s for an answer")
 
     async def _wait_for(self, actor: int, what: str, given: object) -> object:
         return await self._begin(actor, what, given)

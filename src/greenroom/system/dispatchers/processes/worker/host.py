@@ -6,16 +6,18 @@ actors, whose messages are forwarded to the main process at once.
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from greenroom._core.flags import INTERCEPTED
+from greenroom._core.flags import INTERCEPTED, PROPAGATES
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.host import Host
 from greenroom.actor.api.becoming import become_next
 from greenroom.actor.api.behavior import SAME, STOPPED
+from greenroom.actor.failure.refusals import declared_as, is_heard
 from greenroom.actor.life.spec import ActorSpec
 from greenroom.actor.messaging.address import Address, direct
 from greenroom.actor.messaging.question import Question
@@ -24,6 +26,7 @@ from greenroom.actor.records.states import State
 from greenroom.clock import TURNS
 from greenroom.errors import WorkerLost
 from greenroom.lanes import LARGEST_CAPACITY, Lane, MailboxConfig
+from greenroom.system.dispatchers.processes.protocol import WAITS_FOR_ROOM
 from greenroom.system.dispatchers.processes.relay import error_of
 from greenroom.system.dispatchers.processes.sharedpage import HOLDER, NUMBERED, TICKS
 from greenroom.system.dispatchers.processes.worker.actor import CallOrder, HostedActor
@@ -54,6 +57,8 @@ class WorkerHost(Host):
     channel: MainChannel
     page: memoryview
     """The memory in which we say whose code runs."""
+    closed = False
+    """Whether the system is ending: that is known at home."""
 
     def __init__(self, system: str) -> None:
         self.port = RemoteSystem(system, self)
@@ -107,7 +112,7 @@ class WorkerHost(Host):
         cell.set_up(self.loop, self.loop.runq, _leave, self, MailboxConfig())
         cell.id = cell_id
         cell.limit = 0
-        cell.flags |= INTERCEPTED
+        cell.flags |= INTERCEPTED if self.loop.admission.propagation is None else INTERCEPTED | PROPAGATES
         ref = RemoteRef.__new__(RemoteRef)
         above = self.find(token, 0, address.above) if address.above else None
         direct(ref, cell, address.name, above)
@@ -303,8 +308,35 @@ class WorkerHost(Host):
         """Check a message that another thread sends to such an actor; it is forwarded in its turn."""
         self.channel.pack(message)
 
-    def forward(self, cell: Cell, message: object, sender: object, lane: int) -> None:
+    def is_elsewhere(self, cell: Cell) -> bool:
+        """Whether a cell stands for an actor whose mailbox is in another process: all do that can be asked."""
+        return True
+
+    def asks_elsewhere(self, question: Question, message: object, lane: Lane) -> bool:
+        """Put a question whose message waits for room: where the mailbox is."""
+        try:
+            self.forward(question.target, message, question, int(lane), WAITS_FOR_ROOM)
+        except Exception as exc:
+            question.refuse(exc)
+        return True
+
+    def may_block(self) -> bool:
+        """Whether this is a plain `def` of a hosted actor, and no coroutine: it may block our thread."""
+        visits = self.loop.visits
+        if get_ident() != self.loop.runq.thread or visits.hand is None or visits.hand not in self._by_cell:
+            return False
+        return not visits.stepper.is_stepping()
+
+    def forward(self, cell: Cell, message: object, sender: object, lane: int, how: int = 0) -> None:
         """Send a message to the main process, which delivers it."""
+        propagation = self.loop.admission.propagation
+        values = sender.brought() if propagation is not None and isinstance(sender, Receipt) else None
+        if propagation is not None and values:  # of where it was sent: this may be later
+            propagation.context_of(values).run(self._forward, cell, message, sender, lane, how)
+        else:
+            self._forward(cell, message, sender, lane, how)
+
+    def _forward(self, cell: Cell, message: object, sender: object, lane: int, how: int) -> None:
         if self.channel.is_forked:
             raise WorkerLost(f"{cell.shown()} cannot be reached from a forked process: let its parent send this")
         given = self.channel.pack(message)
@@ -321,11 +353,11 @@ class WorkerHost(Host):
             asker = None if question.asker is None else self._by_cell.get(question.asker)
             number = 0 if asker is None else asker.number
             shown = _address(question.shown_sender())
-            entry = (number, cell.record, given, shown, lane, question.timeout)
+            entry = (number, cell.record, given, shown, lane, question.timeout, how)
             self._asked[question] = self.channel.ask(told, "ask", *entry)
         else:
             teller = sender.shown_sender() if isinstance(sender, Receipt) else sender
-            self.channel.post("tell", cell.record, given, _address(teller), lane)
+            self.channel.post_within("tell", cell.record, given, _address(teller), lane)
             if isinstance(given, _SIZED) and len(given) > _LARGE:
                 self.channel.flush()  # this blocks while the connection is congested, so that memory does not fill up
 
@@ -338,12 +370,14 @@ class WorkerHost(Host):
         self._report_question(question, "gives up")
 
     def _report_question(self, question: object, word: str) -> None:
-        if not isinstance(question, Question) or question.asker is None:
+        number = self._asked.get(question) if isinstance(question, Question) else None
+        if not isinstance(question, Question) or number is None:
             return
-        number = self._asked.get(question)
-        actor = self._by_cell.get(question.asker)
-        if number is not None and actor is not None:
+        actor = None if question.asker is None else self._by_cell.get(question.asker)
+        if actor is not None:
             self.channel.post(word, actor.number, number)
+        elif word == "gives up":  # a thread that a handler has started
+            self.channel.post("withdraw", number)
 
     def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
         """A handler returned a behavior."""
@@ -363,6 +397,15 @@ class WorkerHost(Host):
         actor = self._by_cell.get(cell)
         if actor is not None:
             actor.unhandled()
+
+    def refuses(self, cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
+        """Whether what the handler of a hosted actor raised is one of its answers. The main process counts and logs."""
+        actor = self._by_cell.get(cell)
+        declared = None if actor is None or actor.is_gone else declared_as(cell.record, cause)
+        if actor is None or declared is None:
+            return False
+        actor.refused(None if is_heard(sender) else (type(message).__name__, declared.__name__), cause)
+        return True
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         """The handler of a hosted actor raised `cause`."""
