@@ -138,6 +138,10 @@ faults: .venvs/lint/.ready ## Plant faults in the package and see which tests fi
 conformance: ## Write docs/conformance.md anew, from the ids in the tests
 	@$(PYTHON) -m tools.conformance
 
+.PHONY: reference
+reference: ## Write docs/reference/settings.md anew, from the sources
+	@$(PYTHON) -m tools.reference
+
 .PHONY: bug-page
 bug-page: .venvs/pure/.installed ## Write docs/bugs.md and its pictures anew, from what simulations say
 	@.venvs/pure/bin/python -m tools.bug_page
@@ -145,6 +149,7 @@ bug-page: .venvs/pure/.installed ## Write docs/bugs.md and its pictures anew, fr
 .PHONY: docs
 docs: .venvs/docs/.installed ## Run the code in the docs and render them to build/site
 	@echo "== code blocks" && .venvs/docs/bin/python -m pytest README.md docs || [ $$? -eq 5 ]
+	@.venvs/docs/bin/python -m doctest tools/reference_docstrings.py
 	@echo "== site" && NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet --strict --site-dir build/site
 	@echo "Open build/site/index.html"
 

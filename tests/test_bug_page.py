@@ -32,7 +32,6 @@ def test_the_bug_is_found_simplified_and_replayed(module: ModuleType) -> None:
     check = getattr(module, "is_right", None)
     failure = explore(module.program, check=check, output=None).failure
     assert failure is not None
-    assert failure.shortest is not None
     again = Simulation(failure.seed)
     simplest = Simulation(failure.seed, schedule=failure.shortest.script)
     for simulation, trace in ((again, failure.trace), (simplest, failure.shortest.trace)):

@@ -200,7 +200,7 @@ def run(take: Callable[[Keeper], object], end: str, shut_down: bool, **config: A
         await system.start()
         await live(system, take, end)
         if shut_down:
-            await system.shutdown()
+            await system.shutdown(drain=False)
         return weakref.ref(system)
 
     return asyncio.run(main())
