@@ -49,6 +49,8 @@ _log = RuntimeLog()
 CALL_TIMEOUT = 30.0
 """Seconds that a call from another thread waits for the loop."""
 SHUTDOWN_TIMEOUT = 30.0
+_NAP = 0.1
+"""Seconds that a thread sleeps at a time while it waits for the end."""
 HURRIED_TIMEOUT = 3.0
 """Seconds that a shutdown has which somebody wants to be over at once: a second for hooks, and what comes after."""
 
@@ -264,16 +266,22 @@ class Running:
     def _wait_until_over(self, timeout: float, drain_for: float) -> None:
         """Wait on a plain thread until the system has stopped. A handler that holds its thread is left behind."""
         assert self._thread is not None
-        over = self._shutdown.over
-        began = time.monotonic()
+        deadline = time.monotonic() + timeout + 1.0
         # Whoever holds the thread has the time that any actor has to stop.
         first = drain_for + self.config.stop_timeout
-        if first >= timeout or over.wait(first + 1.0) or self._loop_answers():
-            over.wait(max(timeout + 1.0 - (time.monotonic() - began), 0.0))
-        if over.is_set():
+        if first >= timeout or self._is_over_by(time.monotonic() + first + 1.0) or self._loop_answers():
+            self._is_over_by(deadline)
+        if self._shutdown.over.is_set():
             self._thread.join(CALL_TIMEOUT)
         else:
             self._shutdown.leave_behind()
+
+    def _is_over_by(self, deadline: float) -> bool:
+        """Wait for the end, not longer than `deadline`; awake often, because Ctrl-C may come just before a sleep."""
+        while not self._shutdown.over.wait(min(_NAP, max(deadline - time.monotonic(), 0.0))):
+            if time.monotonic() >= deadline:
+                return False
+        return True
 
     def _loop_answers(self) -> bool:
         """Whether the system's own thread does something within a second: a handler may hold it."""
