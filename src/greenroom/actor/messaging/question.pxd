@@ -18,7 +18,7 @@ cdef class Question(Wait):
     cdef readonly Cell asker
     cdef readonly double timeout
     cdef int _status
-    cdef object _value, _traceback, _unheard
+    cdef object _value, _traceback, _never_awaited
     cdef object _aio
     cdef readonly object _future
     cdef public bint replied
@@ -31,7 +31,7 @@ cdef class Question(Wait):
     cpdef _give_up(self)
     @cython.locals(visits=Visits)
     cdef bint _is_awaited_by_asker(self) except? False
-    cdef _is_heard(self)
+    cdef _note_awaited(self)
     cdef bint _is_worth_telling(self) except? True
     cpdef future(self)
     cpdef _leave_with(self, object future)

@@ -84,7 +84,7 @@ FAILED = 2
 GIVEN_UP = 3
 
 
-class Unheard:
+class NeverAwaited:
     """Why a question failed that nobody has awaited yet. If nobody ever does, the log says so."""
 
     __slots__ = ("_cell", "_error")
@@ -93,8 +93,8 @@ class Unheard:
         self._cell = cell
         self._error: BaseException | None = error
 
-    def is_heard(self) -> None:
-        """Somebody is told."""
+    def forget(self) -> None:
+        """Somebody has been told."""
         self._error = None
 
     def __del__(self) -> None:
@@ -133,9 +133,9 @@ class Question(Wait):
         "_handoff",
         "_is_late",
         "_loop",
+        "_never_awaited",
         "_status",
         "_traceback",
-        "_unheard",
         "_value",
         "asker",
         "replied",
@@ -277,7 +277,7 @@ class Question(Wait):
         error: BaseException = kind if isinstance(kind, BaseException) else (kind() if value is None else value)
         if self._aio is None and not self._is_asked_elsewhere():
             self._leave()
-            self._is_heard()
+            self._note_awaited()
             if error is self._value:
                 self._is_heeded()
         else:
@@ -310,7 +310,7 @@ class Question(Wait):
         if self._future is None:
             self._future = aio.create_future()
             if self._status != OPEN:
-                self._is_heard()  # else asyncio says so
+                self._note_awaited()  # else asyncio says so
                 self._tell_future()
             else:
                 self._ring_though_unstarted(aio)
@@ -357,16 +357,16 @@ class Question(Wait):
 
     def _is_heeded(self) -> None:
         """The asker is told what came of it: neither asyncio nor a simulation need say so in the end, nor the log."""
-        self._is_heard()
+        self._note_awaited()
         if self._future is not None and self._aio is None and self._future.done() and not self._future.cancelled():
             self._future.exception()
         if self._loop.director is not None:
             self._loop.director.heeded(self._value)
 
-    def _is_heard(self) -> None:
-        unheard = self._unheard if COMPILED else getattr(self, "_unheard", None)  # which an ask need not set
-        if unheard is not None:
-            unheard.is_heard()
+    def _note_awaited(self) -> None:
+        never_awaited = self._never_awaited if COMPILED else getattr(self, "_never_awaited", None)  # not set by an ask
+        if never_awaited is not None:
+            never_awaited.forget()
 
     def _is_worth_telling(self) -> bool:
         """Whether it is not due to the end of the system, which tells what it discards, nor in a simulation: that has
@@ -397,7 +397,7 @@ class Question(Wait):
     def cancel(self, msg: object = None) -> bool:
         """Wait no longer; a reply that still comes is a dead letter. False when it has ended already."""
         if self._status != OPEN:
-            self._is_heard()
+            self._note_awaited()
             return False
         if self._aio is not None:
             is_over = bool(self._future.cancel())
@@ -582,7 +582,7 @@ class Question(Wait):
             fold(self._value)
             self._traceback: TracebackType | None = self._value.__traceback__
             if self.waiter is None and self._future is None and self._is_worth_telling():
-                self._unheard = Unheard(self.target, self._value)
+                self._never_awaited = NeverAwaited(self.target, self._value)
         self.wake_waiter()
         if self._future is not None:
             self._touch_asker()
