@@ -69,9 +69,9 @@ class Wakeup:
 
     def after_fork(self) -> None:
         """End in a forked child: what it writes would be read by its parent."""
-        if self._give_back():
-            # The loop is the parent's, and so is what it waits with.
-            self._close_reader()
+        reader, self._reader = self._reader, None
+        if self._give_back() and reader is not None:
+            close_in_child(reader)  # the loop is the parent's, and so is what it waits with
 
     def _give_back(self) -> bool:
         self._is_over = True
@@ -81,7 +81,7 @@ class Wakeup:
         before = signal.set_wakeup_fd(-1)
         if before != writer.fileno():  # somebody has replaced ours since
             signal.set_wakeup_fd(before, warn_on_full_buffer=False)
-        close_in_child(writer)
+        writer.close()
         return True
 
     def _take_and_listen(self) -> None:
@@ -131,4 +131,4 @@ class Wakeup:
     def _close_reader(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None:
-            close_in_child(reader)
+            reader.close()
