@@ -335,6 +335,9 @@ def test_nothing_that_threads_send_around_a_detach_is_lost(run: Run, threads: Th
         assert len(said) + len(dead) == senders * each
         assert (dead == []) is (ending == "taken up again") or len(said) == senders * each
         for number in range(senders):
-            assert [n for who, n in said + dead if who == number] == list(range(each))
+            heard = [n for who, n in said if who == number]
+            # What the mailbox still held and what comes too late are dead letters on two threads, in either order.
+            unheard = sorted(n for who, n in dead if who == number)
+            assert heard + unheard == list(range(each))
 
     run(main)
