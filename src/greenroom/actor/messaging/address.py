@@ -6,9 +6,8 @@ from typing import Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.messaging.asking import put_patiently, put_question
+from greenroom.actor.messaging.asking import Asked, put_patiently, put_question
 from greenroom.actor.messaging.blocking import block_for_answer
-from greenroom.actor.messaging.question import Question
 from greenroom.lanes import Lane
 from greenroom.tracebacks import SHOWS_ALL, drop_outer
 
@@ -59,7 +58,7 @@ class Address:
 
     def ask(
         self, message: object, *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
-    ) -> Question:
+    ) -> Asked:
         """Send a message now, and return an awaitable of its reply.
 
         Awaiting it raises what the handler raised; `AskTimeout` after `timeout` seconds, which None makes endless;

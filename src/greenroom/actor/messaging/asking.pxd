@@ -1,20 +1,37 @@
 import cython
+cimport greenroom._core.generators
 from greenroom._core.capi cimport thread_ident
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.loop cimport Loop
+from greenroom._core.scheduler.visits cimport Visits
 from greenroom.actor.messaging.question cimport Question, current_handoff
 
-cdef bint COMPILED
+cdef bint COMPILED, EAGER_TASKS
+cdef int ANSWERED, CANNOT_TELL, HELD, INTERCEPTED, OPEN
 cdef double LONGEST_DELAY
 cdef object as_lane, get_ident, get_running_loop, partial
 
-cpdef Question put_question(Cell cell, object message, object timeout, object lane)
-cdef Question _put(Loop loop, Cell cell, Question question, object message, double seconds, object lane)
-@cython.locals(seconds=double, question=Question, loop=Loop)
-cpdef Question put_patiently(Cell cell, object message, object timeout, object lane)
+@cython.final
+cdef class Asked(Question):
+    cpdef future(self)
+    cpdef _leave_with(self, object future)
+    cdef object _future_here(self)
+    cdef bint _is_asked_elsewhere(self) except? True
+    cdef _future_elsewhere(self, object aio)
+    cdef _ring_though_unstarted(self, object aio)
+    cdef _is_heeded(self)
+    @cython.locals(visits=Visits)
+    cdef bint _is_awaited_by_asker(self) except? False
+
+cpdef Asked put_question(Cell cell, object message, object timeout, object lane)
+cdef Asked _put(Loop loop, Cell cell, Asked question, object message, double seconds, object lane)
+@cython.locals(seconds=double, question=Asked, loop=Loop)
+cpdef Asked put_patiently(Cell cell, object message, object timeout, object lane)
 cpdef _wait_for_room(Question question, object message, object lane)
-cdef Question _ask_from_outside(Loop loop, Cell cell, Question question, object message, double seconds, object lane, bint wait_for_room=*)
-cpdef send_from_outside(Loop loop, Cell cell, Question question, object message, object lane, bint wait_for_room)
+@cython.locals(cell=Cell)
+cpdef send_when_room(Question question, object message, object lane)
+cdef Asked _ask_from_outside(Loop loop, Cell cell, Asked question, object message, double seconds, object lane, bint patiently=*)
+cpdef send_from_outside(Loop loop, Cell cell, Question question, object message, object lane, bint patiently)
 cpdef send_patiently(Loop loop, Cell cell, Question question, object message, object lane)
 @cython.locals(seconds=double)
 cpdef double seconds_of(object timeout) except? -2.0

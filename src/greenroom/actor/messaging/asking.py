@@ -1,35 +1,253 @@
-"""Putting a question: from the loop of the actor asked or from another thread, at once or when there is room."""
+"""Asking: a question is put, at once or when there is room, and its answer awaited.
+
+**Two ways to wait.** A handler that awaits an ask of an actor on its own loop is resumed by the run queue: nothing goes
+through asyncio. Everybody else awaits an asyncio future, made when first awaited, or at once if the asker runs on
+another thread than the actor asked.
+
+**asyncio.** An ask is a `Coroutine` too, so that `create_task` and the like take it as it is. Nothing is kept for that:
+a task's step looks whether the answer is there, and yields an asyncio future if it is not.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from _thread import get_ident
 from asyncio import get_running_loop
+from collections.abc import Coroutine, Generator
 from functools import partial
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any
 
-from greenroom._core.build import COMPILED
+from greenroom._core.build import COMPILED, MadeByRuntime
+from greenroom._core.delivery.admission import Waiter
+from greenroom._core.flags import HELD, INTERCEPTED
+from greenroom._core.itemkinds import ANSWERED, OPEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.timing.timers import LONGEST_DELAY
 from greenroom.actor.messaging.question import Question, current_handoff
-from greenroom.errors import InvalidDelay, WrongThread
+from greenroom.errors import AskDeadlock, InvalidDelay, WrongThread
 from greenroom.lanes import Lane, as_lane
+from greenroom.tracebacks import SHOWS_ALL
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from typing import NoReturn
 
 __all__ = [
+    "Asked",
+    "Line",
     "put_patiently",
     "put_question",
     "require_timeout",
     "seconds_of",
     "send_from_outside",
     "send_patiently",
+    "send_when_room",
 ]
 
+# As in `question`.
+__tracebackhide__ = not SHOWS_ALL
 
-def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Question:
-    """Send `message` to `cell` and return its question. What prevents the sending is raised where it is awaited."""
-    return _put(cell.loop, cell, Question.__new__(Question), message, seconds_of(timeout), lane)
+# Since Python 3.12, a task may take its first step inside the handler that makes it.
+EAGER_TASKS = sys.version_info >= (3, 12)
+# Whoever would see a circle of waits may be elsewhere; or the actor asked has failed, and waits for somebody.
+CANNOT_TELL = INTERCEPTED | HELD
 
 
-def _put(loop: Loop, cell: Cell, question: Question, message: object, seconds: float, lane: Lane) -> Question:
+class Asked(Question):
+    """What `ask` returns: await it for the reply."""
+
+    __slots__ = ()
+    __signature__ = MadeByRuntime("Asked")
+
+    @classmethod
+    def __class_getitem__(cls, item: object) -> GenericAlias:
+        return GenericAlias(cls, item)
+
+    # A generator: what it returns reaches the asker without a StopIteration, which would cost a fifth of the whole ask
+    # (callgrind).
+    def __await__(self) -> Generator[Any, None, Any]:
+        if self._aio is not None:
+            # What happens on another thread shows in the future alone.
+            handoff = current_handoff(self._loop)
+            if handoff is not None and not handoff.is_awaiting_itself():
+                handoff = None  # a task of the handler's making: the handler need not wait for it
+            self._is_waited_for_by(handoff)
+            try:
+                return (yield from self._future)
+            except BaseException as exc:
+                self._loop.inbound.bring(None, self._leave)
+                self.restore_traceback(exc)
+                if COMPILED:
+                    raise exc  # without its name, it would have the old traceback again
+                raise
+            finally:
+                if handoff is not None:
+                    handoff.question = None
+        if self._status == OPEN:
+            try:
+                if self._future is None and self.waiter is None and self._is_awaited_by_asker():
+                    cycle = self._find_cycle()
+                    if cycle is not None:
+                        self._give_up()
+                        raise AskDeadlock(cycle)
+                    if self.target.flags & CANNOT_TELL:
+                        self._loop.host.awaits(self)
+                        if self._status == OPEN:
+                            yield self
+                    else:
+                        yield self
+                else:
+                    if self._future is None:
+                        self._future = get_running_loop().create_future()
+                        self._ring_though_unstarted(get_running_loop())
+                    yield from self._future
+            except BaseException as exc:
+                self._leave()
+                if exc is self._value:
+                    self._is_heeded()
+                self.restore_traceback(exc)
+                if COMPILED:
+                    raise exc
+                raise
+        if self._status == ANSWERED:
+            return self._value
+        self._is_heeded()
+        try:
+            raise self._value
+        except BaseException as exc:
+            self.restore_traceback(exc)
+            if COMPILED:
+                raise exc
+            raise
+
+    def send(self, value: object) -> asyncio.Future[Any]:
+        """A step of the task that it is given to: raises `StopIteration` with the reply, or yields a future."""
+        if self._aio is not None:
+            # What happens on another thread shows in the future alone.
+            if self._future.done():
+                raise StopIteration(self._future.result())
+        elif self._status == ANSWERED:
+            raise StopIteration(self._value)
+        elif self._status != OPEN:
+            self._is_heeded()
+            raise self._value
+        future = self._future_here()
+        future._asyncio_future_blocking = True
+        return future
+
+    def throw(self, kind: Any, value: Any = None, traceback: object = None) -> NoReturn:
+        """A step of that task that begins with an exception: it was cancelled, or the ask has failed."""
+        error: BaseException = kind if isinstance(kind, BaseException) else (kind() if value is None else value)
+        if self._aio is None and not self._is_asked_elsewhere():
+            self._leave()
+            self._note_awaited()
+            if error is self._value:
+                self._is_heeded()
+        else:
+            self._loop.inbound.bring(None, self._leave)
+        raise error
+
+    def close(self) -> None:
+        """The task that it was given to was thrown away: nobody waits for it."""
+        self.cancel()
+
+    def future(self) -> asyncio.Future[Any]:
+        """An asyncio future of the reply, in the running loop, for functions that insist on one: `asyncio.wait`.
+
+        Cancelling it gives the ask up.
+        """
+        future = self._future_here()
+        if not future.done():
+            future.add_done_callback(self._leave_with)
+        return future
+
+    def _leave_with(self, future: asyncio.Future[Any]) -> None:
+        if future.cancelled():
+            self._loop.inbound.bring(None, self._leave)
+
+    def _future_here(self) -> asyncio.Future[Any]:
+        aio = get_running_loop()
+        if self._aio is not None or self._is_asked_elsewhere():
+            future: asyncio.Future[Any] = self._future if self._aio is aio else self._future_elsewhere(aio)
+            return future
+        if self._future is None:
+            self._future = aio.create_future()
+            if self._status != OPEN:
+                self._note_awaited()  # else asyncio says so
+                self._tell_future()
+            else:
+                self._ring_though_unstarted(aio)
+        mine: asyncio.Future[Any] = self._future
+        return mine
+
+    def _is_asked_elsewhere(self) -> bool:
+        return get_ident() != self._loop.runq.thread and not self._loop.closed
+
+    def _future_elsewhere(self, aio: AbstractEventLoop) -> asyncio.Future[Any]:
+        """The same, where another asyncio loop runs than where it was asked."""
+        home = self._loop.visits.stepper.aio if self._aio is None else self._aio
+        if home is None:
+            raise WrongThread("awaiting an ask of a system that does not run")
+        waiting = _wait_for(self)
+        try:
+            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(waiting, home), loop=aio)
+        except RuntimeError:  # that loop is closed
+            waiting.close()
+            raise
+
+    def _ring_though_unstarted(self, aio: AbstractEventLoop) -> None:
+        """A system that has not been started has no timers that ring."""
+        if self._loop.runq.rouse is None and self.timeout >= 0.0:
+            aio.call_later(self.timeout, self._ring_unstarted)
+
+    def _is_heeded(self) -> None:
+        """The asker is told what came of it: neither asyncio nor a simulation need say so in the end, nor the log."""
+        self._note_awaited()
+        if self._future is not None and self._aio is None and self._future.done() and not self._future.cancelled():
+            self._future.exception()
+        if self._loop.director is not None:
+            self._loop.director.heeded(self._value)
+
+    def _is_awaited_by_asker(self) -> bool:
+        """Whether it is the asker's own handler that awaits, and no task of its making."""
+        visits = self._loop.visits
+        if self.asker is None or visits.hand is not self.asker:
+            return False
+        return not EAGER_TASKS or visits.stepper.is_current()
+
+
+Coroutine.register(Asked)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def _wait_for(asked: Asked) -> object:
+    return await asked
+
+
+class Line:
+    """The line in which a question waits for room: it leaves that when it ends, as it leaves the book of the owed."""
+
+    __slots__ = ("_cell", "_waiter")
+
+    def __init__(self, cell: Cell, waiter: Waiter) -> None:
+        self._cell = cell
+        self._waiter = waiter
+
+    def pop(self, question: object, default: object) -> None:
+        """Leave it."""
+        give_up = partial(self._cell.loop.admission.give_up, self._cell, self._waiter)
+        if not self._cell.is_foreign() or not self._cell.loop.inbound.bring(None, give_up):
+            give_up()
+
+
+def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Asked:
+    """Send `message` to `cell` and return what is awaited. What prevents the sending is raised where it is awaited."""
+    return _put(cell.loop, cell, Asked.__new__(Asked), message, seconds_of(timeout), lane)
+
+
+def _put(loop: Loop, cell: Cell, question: Asked, message: object, seconds: float, lane: Lane) -> Asked:
     if (COMPILED and thread_ident() != loop.runq.thread) or (not COMPILED and get_ident() != loop.runq.thread):
         return _ask_from_outside(loop, cell, question, message, seconds, lane)
     question.set_up(loop, cell, loop.visits.hand, seconds)
@@ -42,9 +260,9 @@ def _put(loop: Loop, cell: Cell, question: Question, message: object, seconds: f
     return question
 
 
-def put_patiently(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Question:
+def put_patiently(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Asked:
     """As `put_question`, but the message waits for room in a full mailbox."""
-    seconds, loop, question = seconds_of(timeout), cell.loop, Question.__new__(Question)
+    seconds, loop, question = seconds_of(timeout), cell.loop, Asked.__new__(Asked)
     if cell.is_foreign():
         return _ask_from_outside(loop, cell, question, message, seconds, lane, True)
     question.set_up(loop, cell, loop.visits.hand, seconds)
@@ -57,18 +275,38 @@ def put_patiently(cell: Cell, message: object, timeout: float | None, lane: Lane
 
 def _wait_for_room(question: Question, message: object, lane: Lane) -> None:
     if not question._loop.host.asks_elsewhere(question, message, lane):
-        question.wait_for_room(message, lane)
+        send_when_room(question, message, lane)
+
+
+def send_when_room(question: Question, message: object, lane: Lane) -> None:
+    """Send `message` as soon as there is room, unless the question has ended. On the thread of the actor asked."""
+    cell = question.target
+    admission = cell.loop.admission
+    if question._status != OPEN:
+        return
+    try:
+        if admission.has_room(cell, lane):
+            admission.admit(cell, message, question, lane)
+            return
+        if cell.flags & INTERCEPTED:
+            cell.loop.host.examine(cell, message)  # one that cannot be sent need not wait to hear so
+    except Exception as exc:
+        question.refuse(exc)
+    else:
+        waiter = Waiter(message, question, lane, question.is_let_in)
+        question._book = Line(cell, waiter)
+        admission.wait_for_room(cell, waiter)
 
 
 def _ask_from_outside(
     loop: Loop,
     cell: Cell,
-    question: Question,
+    question: Asked,
     message: object,
     seconds: float,
     lane: Lane,
-    wait_for_room: bool = False,
-) -> Question:
+    patiently: bool = False,
+) -> Asked:
     loop.inbound.refuse_simulated(cell)
     try:
         aio = get_running_loop()
@@ -77,16 +315,14 @@ def _ask_from_outside(
     handoff = current_handoff(loop)
     question.set_up(loop, cell, None if handoff is None else handoff.cell, seconds)
     question.tell_future(aio.create_future(), aio)
-    send_from_outside(loop, cell, question, message, lane, wait_for_room)
+    send_from_outside(loop, cell, question, message, lane, patiently)
     return question
 
 
-def send_from_outside(
-    loop: Loop, cell: Cell, question: Question, message: object, lane: Lane, wait_for_room: bool
-) -> None:
-    """Send `message`, from another thread than the loop's; with `wait_for_room`, when there is room."""
+def send_from_outside(loop: Loop, cell: Cell, question: Question, message: object, lane: Lane, patiently: bool) -> None:
+    """Send `message`, from another thread than the loop's; `patiently`, when there is room."""
     try:
-        if wait_for_room:
+        if patiently:
             send_patiently(loop, cell, question, message, as_lane(lane))
         else:
             loop.inbound.offer(cell, message, question, lane)

@@ -1,17 +1,14 @@
 import cython
-cimport greenroom._core.generators
 from greenroom._core.capi cimport thread_ident
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.loop cimport Loop
 from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
-from greenroom._core.scheduler.visits cimport Visits
 
-cdef bint COMPILED, EAGER_TASKS
-cdef int ASKED, CANNOT_TELL, HELD, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
+cdef bint COMPILED
+cdef int ASKED, HELD, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef dict current_handoffs
-cdef object CancelledError, get_ident, get_running_loop, partial, _TOO_LATE
+cdef object CancelledError, get_ident, partial, _TOO_LATE
 
-@cython.final
 cdef class Question(Wait):
     cdef Loop _loop
     cdef readonly Cell target
@@ -29,16 +26,8 @@ cdef class Question(Wait):
     cpdef bint done(self)
     cpdef restore_traceback(self, object exc)
     cpdef _give_up(self)
-    @cython.locals(visits=Visits)
-    cdef bint _is_awaited_by_asker(self) except? False
     cdef _note_awaited(self)
     cdef bint _is_worth_telling(self) except? True
-    cpdef future(self)
-    cpdef _leave_with(self, object future)
-    cdef object _future_here(self)
-    cdef bint _is_asked_elsewhere(self) except? True
-    cdef _future_elsewhere(self, object aio)
-    cdef _ring_though_unstarted(self, object aio)
     cpdef _is_waited_for_by(self, object handoff)
     @cython.locals(is_waited_for=bint)
     cpdef _break_cycle(self)
@@ -61,9 +50,7 @@ cdef class Question(Wait):
     cpdef _tell_future(self)
     cpdef _is_too_late(self, object _)
     cpdef _ring_unstarted(self)
-    @cython.locals(cell=Cell)
-    cpdef wait_for_room(self, object message, object lane)
-    cpdef _is_let_in(self, object error)
+    cpdef is_let_in(self, object error)
     cpdef arm(self)
 
 cpdef object current_handoff(Loop loop)

@@ -1,14 +1,7 @@
 """A question put to an actor, and its answer.
 
 A question stands in the sender's slot of its message, so an ask costs one object: it is the receipt that learns what
-became of the message, the alarm that rings when no reply came in time, and what the asker awaits.
-
-**Two ways to wait.** A handler that awaits a question asked on its own loop is resumed by the run queue: nothing goes
-through asyncio. Everybody else awaits an asyncio future, made when first awaited, or at once if the asker runs on
-another thread than the actor asked.
-
-**asyncio.** It is a `Coroutine` too, so that `create_task` and the like take it as it is. Nothing is kept for that: a
-task's step looks whether the answer is there, and yields an asyncio future if it is not.
+became of the message, the alarm that rings when no reply came in time, and what the asker awaits (as an `Asked`).
 
 **Who may touch it.** On the loop of the actor asked, its thread alone. A foreign asker sees only its future.
 
@@ -22,19 +15,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from _thread import get_ident
-from asyncio import CancelledError, get_running_loop
-from collections.abc import Callable, Coroutine, Generator
+from asyncio import CancelledError
+from collections.abc import Callable
 from concurrent.futures import InvalidStateError as ThreadFutureIsDone
 from contextlib import suppress
 from functools import partial
-from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED, MadeByRuntime
 from greenroom._core.current import current_handoffs
-from greenroom._core.delivery.admission import Waiter
 from greenroom._core.flags import HELD, INTERCEPTED
-from greenroom._core.itemkinds import ASKED
+from greenroom._core.itemkinds import ANSWERED, ASKED, FAILED, GIVEN_UP, OPEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.stepping import Wait
@@ -47,7 +38,6 @@ from greenroom.errors import (
     MessageDropped,
     SystemStopped,
     Unhandled,
-    WrongThread,
     hand_on_notes,
     in_words,
 )
@@ -61,8 +51,8 @@ if TYPE_CHECKING:
     from typing import NoReturn, TypeVar
 
     from greenroom._core.current import CurrentHandoff
+    from greenroom.actor.messaging.asking import Line
     from greenroom.actor.records.parts import OwedReply
-    from greenroom.lanes import Lane
 
     T = TypeVar("T")
 
@@ -73,15 +63,7 @@ __tracebackhide__ = not SHOWS_ALL
 
 _log = RuntimeLog()
 
-# Since Python 3.12, a task may take its first step inside the handler that makes it.
-EAGER_TASKS = sys.version_info >= (3, 12)
 _TOO_LATE = (asyncio.InvalidStateError, ThreadFutureIsDone)
-# Whoever would see a circle of waits may be elsewhere; or the actor asked has failed, and waits for somebody.
-CANNOT_TELL = INTERCEPTED | HELD
-OPEN = 0
-ANSWERED = 1
-FAILED = 2
-GIVEN_UP = 3
 
 
 class NeverAwaited:
@@ -106,24 +88,8 @@ class NeverAwaited:
             )
 
 
-class Line:
-    """The line in which a question waits for room: it leaves that when it ends, as it leaves the book of the owed."""
-
-    __slots__ = ("_cell", "_waiter")
-
-    def __init__(self, cell: Cell, waiter: Waiter) -> None:
-        self._cell = cell
-        self._waiter = waiter
-
-    def pop(self, question: object, default: object) -> None:
-        """Leave it."""
-        give_up = partial(self._cell.loop.admission.give_up, self._cell, self._waiter)
-        if not self._cell.is_foreign() or not self._cell.loop.inbound.bring(None, give_up):
-            give_up()
-
-
 class Question(Wait):
-    """What `ask` returns: await it for the reply."""
+    """What becomes of a message that was asked, and the answer to it."""
 
     __slots__ = (
         "_aio",
@@ -172,10 +138,6 @@ class Question(Wait):
         self._future = future
         self._aio = aio
 
-    @classmethod
-    def __class_getitem__(cls, item: object) -> GenericAlias:
-        return GenericAlias(cls, item)
-
     def __repr__(self) -> str:
         status = ("open", "answered", "failed", "given up")[self._status]
         return f"<Asked of {self.target.name()}, {status}>"
@@ -189,63 +151,6 @@ class Question(Wait):
 
     # -- the asker's side
 
-    # A generator: what it returns reaches the asker without a StopIteration, which would cost a fifth of the whole ask
-    # (callgrind).
-    def __await__(self) -> Generator[Any, None, Any]:
-        if self._aio is not None:
-            # What happens on another thread shows in the future alone.
-            handoff = current_handoff(self._loop)
-            if handoff is not None and not handoff.is_awaiting_itself():
-                handoff = None  # a task of the handler's making: the handler need not wait for it
-            self._is_waited_for_by(handoff)
-            try:
-                return (yield from self._future)
-            except BaseException as exc:
-                self._loop.inbound.bring(None, self._leave)
-                self.restore_traceback(exc)
-                if COMPILED:
-                    raise exc  # without its name, it would have the old traceback again
-                raise
-            finally:
-                if handoff is not None:
-                    handoff.question = None
-        if self._status == OPEN:
-            try:
-                if self._future is None and self.waiter is None and self._is_awaited_by_asker():
-                    cycle = self._find_cycle()
-                    if cycle is not None:
-                        self._give_up()
-                        raise AskDeadlock(cycle)
-                    if self.target.flags & CANNOT_TELL:
-                        self._loop.host.awaits(self)
-                        if self._status == OPEN:
-                            yield self
-                    else:
-                        yield self
-                else:
-                    if self._future is None:
-                        self._future = get_running_loop().create_future()
-                        self._ring_though_unstarted(get_running_loop())
-                    yield from self._future
-            except BaseException as exc:
-                self._leave()
-                if exc is self._value:
-                    self._is_heeded()
-                self.restore_traceback(exc)
-                if COMPILED:
-                    raise exc
-                raise
-        if self._status == ANSWERED:
-            return self._value
-        self._is_heeded()
-        try:
-            raise self._value
-        except BaseException as exc:
-            self.restore_traceback(exc)
-            if COMPILED:
-                raise exc
-            raise
-
     def restore_traceback(self, exc: BaseException) -> None:
         """Before `exc` goes on to the asker: let it show where it was raised, and neither the frames in between nor
         those of others who were told the same.
@@ -256,86 +161,6 @@ class Question(Wait):
             set_traceback(exc, self._traceback)
         elif isinstance(exc, AskDeadlock):
             drop_outer(exc)
-
-    def send(self, value: object) -> asyncio.Future[Any]:
-        """A step of the task that it is given to: raises `StopIteration` with the reply, or yields a future."""
-        if self._aio is not None:
-            # What happens on another thread shows in the future alone.
-            if self._future.done():
-                raise StopIteration(self._future.result())
-        elif self._status == ANSWERED:
-            raise StopIteration(self._value)
-        elif self._status != OPEN:
-            self._is_heeded()
-            raise self._value
-        future = self._future_here()
-        future._asyncio_future_blocking = True
-        return future
-
-    def throw(self, kind: Any, value: Any = None, traceback: object = None) -> NoReturn:
-        """A step of that task that begins with an exception: it was cancelled, or the ask has failed."""
-        error: BaseException = kind if isinstance(kind, BaseException) else (kind() if value is None else value)
-        if self._aio is None and not self._is_asked_elsewhere():
-            self._leave()
-            self._note_awaited()
-            if error is self._value:
-                self._is_heeded()
-        else:
-            self._loop.inbound.bring(None, self._leave)
-        raise error
-
-    def close(self) -> None:
-        """The task that it was given to was thrown away: nobody waits for it."""
-        self.cancel()
-
-    def future(self) -> asyncio.Future[Any]:
-        """An asyncio future of the reply, in the running loop, for functions that insist on one: `asyncio.wait`.
-
-        Cancelling it gives the ask up.
-        """
-        future = self._future_here()
-        if not future.done():
-            future.add_done_callback(self._leave_with)
-        return future
-
-    def _leave_with(self, future: asyncio.Future[Any]) -> None:
-        if future.cancelled():
-            self._loop.inbound.bring(None, self._leave)
-
-    def _future_here(self) -> asyncio.Future[Any]:
-        aio = get_running_loop()
-        if self._aio is not None or self._is_asked_elsewhere():
-            future: asyncio.Future[Any] = self._future if self._aio is aio else self._future_elsewhere(aio)
-            return future
-        if self._future is None:
-            self._future = aio.create_future()
-            if self._status != OPEN:
-                self._note_awaited()  # else asyncio says so
-                self._tell_future()
-            else:
-                self._ring_though_unstarted(aio)
-        mine: asyncio.Future[Any] = self._future
-        return mine
-
-    def _is_asked_elsewhere(self) -> bool:
-        return get_ident() != self._loop.runq.thread and not self._loop.closed
-
-    def _future_elsewhere(self, aio: AbstractEventLoop) -> asyncio.Future[Any]:
-        """The same, where another asyncio loop runs than where it was asked."""
-        home = self._loop.visits.stepper.aio if self._aio is None else self._aio
-        if home is None:
-            raise WrongThread("awaiting an ask of a system that does not run")
-        waiting = _wait_for(self)
-        try:
-            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(waiting, home), loop=aio)
-        except RuntimeError:  # that loop is closed
-            waiting.close()
-            raise
-
-    def _ring_though_unstarted(self, aio: AbstractEventLoop) -> None:
-        """A system that has not been started has no timers that ring."""
-        if self._loop.runq.rouse is None and self.timeout >= 0.0:
-            aio.call_later(self.timeout, self._ring_unstarted)
 
     def _is_waited_for_by(self, handoff: CurrentHandoff | None) -> None:
         """A handler that runs on another thread waits for this, and for nothing else: that may be for ever."""
@@ -355,14 +180,6 @@ class Question(Wait):
         elif self.target.flags & HELD:
             self._loop.host.awaits(self)
 
-    def _is_heeded(self) -> None:
-        """The asker is told what came of it: neither asyncio nor a simulation need say so in the end, nor the log."""
-        self._note_awaited()
-        if self._future is not None and self._aio is None and self._future.done() and not self._future.cancelled():
-            self._future.exception()
-        if self._loop.director is not None:
-            self._loop.director.heeded(self._value)
-
     def _note_awaited(self) -> None:
         never_awaited = self._never_awaited if COMPILED else getattr(self, "_never_awaited", None)  # not set by an ask
         if never_awaited is not None:
@@ -375,13 +192,6 @@ class Question(Wait):
         if self._loop.director is not None:
             return False
         return not (isinstance(self._value, ActorTerminated | SystemStopped) and self._loop.host.closed)
-
-    def _is_awaited_by_asker(self) -> bool:
-        """Whether it is the asker's own handler that awaits, and no task of its making."""
-        visits = self._loop.visits
-        if self.asker is None or visits.hand is not self.asker:
-            return False
-        return not EAGER_TASKS or visits.stepper.is_current()
 
     def _leave(self) -> None:
         """Whoever awaited it was cancelled, or thrown away: a reply comes too late, even one that is here already."""
@@ -615,26 +425,8 @@ class Question(Wait):
     def _is_too_late(self, _: object) -> None:
         self._loop.host.late_reply(self.target, self._value, self.shown_sender())
 
-    def wait_for_room(self, message: object, lane: Lane) -> None:
-        """Send `message` as soon as there is room, unless it has ended before. On the thread of the actor asked."""
-        cell = self.target
-        admission = cell.loop.admission
-        if self._status != OPEN:
-            return
-        try:
-            if admission.has_room(cell, lane):
-                admission.admit(cell, message, self, lane)
-                return
-            if cell.flags & INTERCEPTED:
-                cell.loop.host.examine(cell, message)  # one that cannot be sent need not wait to hear so
-        except Exception as exc:
-            self.refuse(exc)
-        else:
-            waiter = Waiter(message, self, lane, self._is_let_in)
-            self._book = Line(cell, waiter)
-            admission.wait_for_room(cell, waiter)
-
-    def _is_let_in(self, error: BaseException | None) -> None:
+    def is_let_in(self, error: BaseException | None) -> None:
+        """There was room for its message, unless `error` says what prevents that."""
         self._book = None
         if error is not None:
             self.refuse(error)
@@ -646,13 +438,6 @@ class Question(Wait):
             self._loop.timers.add(self)
             if self._loop.runq.asleep:
                 self._loop.runq.wake()  # to sleep again, but not past this deadline
-
-
-Coroutine.register(Question)  # pyright: ignore[reportAttributeAccessIssue]
-
-
-async def _wait_for(question: Question) -> object:
-    return await question
 
 
 def current_handoff(loop: Loop) -> CurrentHandoff | None:

@@ -10,7 +10,7 @@ from greenroom._core.build import MadeByRuntime
 from greenroom.actor.messaging.address import Address, lend_methods
 from greenroom.actor.messaging.asking import require_timeout
 from greenroom.actor.messaging.blocking import block_for_end, block_for_inspection, block_for_room, block_for_start
-from greenroom.actor.messaging.question import Question, current_handoff
+from greenroom.actor.messaging.question import current_handoff
 from greenroom.actor.messaging.waiting import wait_for_end, wait_for_inspection, wait_for_room, wait_for_start
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import STATES, State
@@ -54,10 +54,11 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
+    from greenroom.actor.messaging.asking import Asked
+
     T = TypeVar("T")
     M = TypeVar("M")
     R = TypeVar("R")
-    Asked = Question
 
 __all__ = ["ActorRef", "Asked", "Request"]
 

@@ -15,6 +15,7 @@ from greenroom._core.scheduler.stepping import HandlerTask
 from greenroom._core.simulation.director import Director
 from greenroom._core.simulation.prng import SplitMix
 from greenroom._core.timing.virtualclock import VirtualClock
+from greenroom.actor.messaging.asking import Asked
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.timers import cell_of
@@ -204,7 +205,7 @@ class ActorHarness(HarnessView[A]):
 
     def begin_ask(self, message: object, *, lane: Lane = Lane.DATA) -> PendingAnswer:
         """Ask it something. Return when it is idle or suspended, with or without an answer."""
-        question = cast("Question", self.ref.ask(message, timeout=None, lane=lane))
+        question = cast("Asked", self.ref.ask(message, timeout=None, lane=lane))
         self.settle()
         return PendingAnswer(message, question, self._see, self._what_it_does)
 

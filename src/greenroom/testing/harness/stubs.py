@@ -10,7 +10,7 @@ from greenroom.testing.effects import Sent
 from greenroom.testing.probing.matching import shown
 
 if TYPE_CHECKING:
-    from greenroom.actor.messaging.question import Question
+    from greenroom.actor.messaging.asking import Asked
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.testing.harness.recording import Recorder
 
@@ -68,7 +68,7 @@ class PendingAnswer:
     def __init__(
         self,
         message: object,
-        question: Question,
+        question: Asked,
         see: Callable[[BaseException], None],
         what_it_does: Callable[[], str],
     ) -> None:
@@ -100,7 +100,7 @@ class PendingAnswer:
             raise
 
 
-def _result_of(question: Question) -> Any:
+def _result_of(question: Asked) -> Any:
     """The result of a question that is done."""
     try:
         next(question.__await__())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actor.api.context import Context
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.asking import send_patiently
+from greenroom.actor.messaging.asking import send_patiently, send_when_room
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.waiting import (
@@ -167,7 +167,7 @@ class Service:
             if not how & WAITS_FOR_ROOM:
                 cell.post(message, question, Lane(lane))
             elif cell.loop is self._loop:
-                question.wait_for_room(message, Lane(lane))
+                send_when_room(question, message, Lane(lane))
             else:
                 send_patiently(cell.loop, cell, question, message, Lane(lane))
         except Exception as exc:

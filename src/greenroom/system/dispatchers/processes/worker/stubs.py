@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom._core.itemkinds import MESSAGE
 from greenroom.actor.api.context import Context, ContextRecord
-from greenroom.actor.messaging.asking import require_timeout, seconds_of
+from greenroom.actor.messaging.asking import Asked, require_timeout, seconds_of
 from greenroom.actor.messaging.blocking import require_may_block
-from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.stash import Stash, require_number_of_messages
 from greenroom.errors import NoMessage, StashFull, WaitsForItself
@@ -109,7 +108,7 @@ class RemoteRef(ActorRef):
         host: WorkerHost = self._cell.loop.host
         if not host.may_block():
             return super().ask_sync(message, timeout=timeout, lane=lane, wait_for_room=wait_for_room)
-        seconds, loop, question = seconds_of(timeout), host.loop, Question.__new__(Question)
+        seconds, loop, question = seconds_of(timeout), host.loop, Asked.__new__(Asked)
         question.set_up(loop, self._cell, loop.visits.hand, seconds)
         how = BLOCKS | (WAITS_FOR_ROOM if wait_for_room else 0)
         host.forward(self._cell, message, question, int(as_lane(lane)), how)
@@ -157,7 +156,7 @@ class RemoteRef(ActorRef):
         return seen
 
 
-def _result_of(question: Question) -> Any:
+def _result_of(question: Asked) -> Any:
     """What came of a question that is done."""
     try:
         next(question.__await__())
