@@ -196,7 +196,7 @@ def test_whoever_stops_it_from_outside_waits_no_longer_for_that(play: Play, how:
         await clock.advance(10 * STOP_TIMEOUT)
         assert log == []
         if how == "shutdown":
-            ending = asyncio.ensure_future(system.shutdown())
+            ending = asyncio.ensure_future(system.shutdown(drain=False))
         else:
             (ref if how == "stop" else parent).stop()
             ending = asyncio.ensure_future(ref.terminated())  # type: ignore[arg-type]
