@@ -155,6 +155,37 @@ def test_a_parent_that_waits_for_the_child_through_another_actor_waits_no_longer
     play(program, clock=ManualClock())
 
 
+@pytest.mark.parametrize("links", [1, 3])
+def test_one_that_begins_to_wait_through_others_after_the_escalation_is_let_go(play: Play, links: int) -> None:  # M7
+    async def program(system: ActorSystem) -> None:
+        parent, child, _ = family(system, AT_ONCE)
+        books = [Book() for _ in range(links)]
+        line = [system.spawn(Parent, book, supervision=RESUME) for book in books]
+        await child.started()
+        gate = Gate()
+
+        def ask_next(number: int) -> Any:
+            if number == links:
+                return fails_then_is_asked(child)
+            return line[number].ask(lambda me: ask_next(number + 1), timeout=None)
+
+        async def ask_then_wait(me: Any) -> Any:
+            asked = ask_next(0)
+            await gate.wait()
+            return await asked
+
+        asked = parent.ask(ask_then_wait, timeout=None)
+        await gate.entered.wait()
+        await until(lambda: child.state is State.FAILED)
+        gate.opened.set()
+        with pytest.raises(HandlerBroken):
+            await soon(system, asked)
+        assert await soon(system, parent.ask(number_of)) == 2
+        assert [type(heard) for book in books for heard in book.heard] == [HandlerBroken] * links
+
+    play(program, clock=ManualClock())
+
+
 def test_a_grandparent_that_waits_for_the_grandchild_is_let_go_when_the_failure_comes_to_it(play: Play) -> None:  # M7
     async def program(system: ActorSystem) -> None:
         book = Book()

@@ -361,8 +361,8 @@ class Lifecycle(MessageHost):
         decision.decide_on_failure(self, cell, record, message, cause)
 
     def awaits(self, question: Question) -> None:
-        """A handler begins to wait for an actor that is held, or in another process."""
-        if question.target.flags & HELD:
+        """A handler begins to wait for an actor that is held, that waits for one that is, or is in another process."""
+        if question.target.flags & HELD or question.target.task is not None:
             break_off_if_stuck(question)
 
     def reason_of(self, cell: Cell) -> ExitReason | None:

@@ -40,16 +40,26 @@ def release_decider(decider: Cell) -> None:
 
 
 def break_off_if_stuck(question: Question) -> None:
-    """A handler begins to wait for an actor that is held: if that one waits for the handler, it must not."""
-    decider = _decider_of(question.target)
+    """A handler begins to wait, for an actor that is held or that waits for one: if that one waits for the handler, it
+    must not.
+    """
+    last = question
     passed: list[Cell] = []
+    while not has_escalated(last.target.record):
+        awaited = _awaited_by(last.target)
+        if awaited is None or awaited.done() or awaited.replied or last.target in passed:
+            return
+        passed.append(last.target)
+        last = awaited
+    decider = _decider_of(last.target)
+    passed = []
     waiting = decider
-    while waiting is not None and waiting is not question.asker and waiting not in passed:
+    while waiting is not None and waiting is not last.asker and waiting not in passed:
         passed.append(waiting)
-        awaited = _awaited_by(waiting)
+        awaited = question if waiting is question.asker else _awaited_by(waiting)
         waiting = None if awaited is None or awaited.done() or awaited.replied else awaited.target
-    if decider is not None and waiting is question.asker and not question.done():
-        _break_off(question, decider)
+    if decider is not None and waiting is last.asker and not last.done():
+        _break_off(last, decider)
 
 
 def _awaited_by(cell: Cell) -> Question | None:

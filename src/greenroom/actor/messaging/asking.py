@@ -90,10 +90,10 @@ class Asked(Question):
             try:
                 if self._future is None and self.waiter is None and self._is_awaited_by_asker():
                     cycle = self._find_cycle()
-                    if cycle is not None:
+                    if cycle:
                         self._give_up()
                         raise AskDeadlock(cycle)
-                    if self.target.flags & CANNOT_TELL:
+                    if cycle is not None or self.target.flags & CANNOT_TELL:
                         self._loop.host.awaits(self)
                         if self._status == OPEN:
                             yield self

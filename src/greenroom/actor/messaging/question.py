@@ -175,9 +175,9 @@ class Question(Wait):
         if self._status != OPEN or not is_waited_for:
             return
         cycle = self._find_cycle()
-        if cycle is not None:
+        if cycle:
             self._end(FAILED, AskDeadlock(cycle))
-        elif self.target.flags & HELD:
+        elif cycle is not None or self.target.flags & HELD:
             self._loop.host.awaits(self)
 
     def _note_awaited(self) -> None:
@@ -236,7 +236,10 @@ class Question(Wait):
             self._book = None
 
     def _find_cycle(self) -> tuple[object, ...] | None:
-        """The actors that wait for one another, this question's asker first and last; None if it can be answered."""
+        """The actors that wait for one another, this question's asker first and last; None if it can be answered.
+
+        Empty if they end with one that is held, which may itself wait for one of them.
+        """
         asker = self.asker
         if self.target is not asker and self.target.task is None:
             return None  # nobody else waits: the usual case
@@ -257,7 +260,7 @@ class Question(Wait):
             # On another thread, it is its work that is waited for, and that which waits: for a question, perhaps.
             next_one = waits_for if isinstance(waits_for, Question) else getattr(waits_for, "question", None)
             if not isinstance(next_one, Question):
-                return None
+                return () if cell.flags & HELD else None
             question = next_one
         return None
 
