@@ -333,7 +333,8 @@ class Running:
         is discarded, with a warning. With `drain=False` nothing is waited for. The default is what
         `SystemConfig.on_exit` says. Actors that have not stopped after `timeout` seconds are forced.
 
-        A second call waits for the same end. In an actor's handler it only requests the shutdown, and returns at once.
+        A second call waits for the same end; with `drain=False` it ends the drain of the first. In an actor's handler
+        it only requests the shutdown, and returns at once.
 
         Cancelling this call, as `asyncio.wait_for` does, only ends the waiting: the shutdown goes on, because others
         may wait for it too. To limit it to a second, call `shutdown(timeout=1.0)`. A cancelled `async with` block does
