@@ -93,6 +93,14 @@ class Stage:
             if stays:
                 await asyncio.Event().wait()
 
+    async def cancel_inside(self) -> asyncio.Task[None]:
+        """Cancel the task in the block; return it when the actor has heard of that."""
+        task = asyncio.create_task(self.block(stays=True))
+        await self.heeds("entered")
+        task.cancel()
+        await self.heeds("cancelled" if self._kind is Stubborn else "stopping")
+        return task
+
     async def expect_cut_off(self, task: asyncio.Task[None]) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -125,10 +133,7 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 def test_a_block_that_is_cancelled_inside_gives_its_actors_a_second(kind: type[Actor], dispatcher: str) -> None:
     async def main() -> None:
         stage = Stage(kind, dispatcher)
-        task = asyncio.create_task(stage.block(stays=True))
-        await stage.heeds("entered")
-        task.cancel()
-        await stage.heeds("cancelled" if kind is Stubborn else "stopping")
+        task = await stage.cancel_inside()
         assert not task.done()
         await stage.clock.advance(SOON)
         await stage.expect_cut_off(task)
@@ -156,10 +161,7 @@ def test_a_cancelled_block_cancels_handlers_and_lets_hooks_run(dispatcher: str) 
 def test_a_block_that_is_cancelled_twice_ends_at_once(kind: type[Actor], dispatcher: str) -> None:
     async def main() -> None:
         stage = Stage(kind, dispatcher)
-        task = asyncio.create_task(stage.block(stays=True))
-        await stage.heeds("entered")
-        task.cancel()
-        await stage.heeds("cancelled" if kind is Stubborn else "stopping")
+        task = await stage.cancel_inside()
         task.cancel()
         await stage.expect_cut_off(task)
 
