@@ -16,7 +16,8 @@ from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.failure.reports import report, when
 from greenroom.actor.life.restarting import RestartOrder, start_again
 from greenroom.actor.messaging.address import Address
-from greenroom.errors import ActorTerminated, NoSuchChild, RestartLimit, Unhandled, counted
+from greenroom.errors import ActorTerminated, NoSuchChild, RestartLimit, Unhandled
+from greenroom.errors.base import counted
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff, next_delay

@@ -26,8 +26,8 @@ from greenroom.errors import (
     SystemFailed,
     SystemStopped,
     WaitsForItself,
-    counted,
 )
+from greenroom.errors.base import counted
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.config import OnExit, SystemConfig
 from greenroom.system.ending.block import Block

@@ -23,13 +23,8 @@ from greenroom.actor.messaging.timers import cell_of
 from greenroom.actor.records.systems import enrol
 from greenroom.actor.spawner import CONCURRENT, Spawner
 from greenroom.clock import Clock
-from greenroom.errors import (
-    ConfigError,
-    LoopBusy,
-    NotStarted,
-    WrongLoop,
-    counted,
-)
+from greenroom.errors import ConfigError, LoopBusy, NotStarted, WrongLoop
+from greenroom.errors.base import counted
 from greenroom.exits import ExitReason
 from greenroom.ledger import Ledger
 from greenroom.system.config import SystemConfig

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.spawner import CONCURRENT
-from greenroom.errors import AlreadyReplied, BadArgument, in_words
+from greenroom.errors import AlreadyReplied, BadArgument
+from greenroom.errors.base import in_words
 from greenroom.frozen import Frozen
 from greenroom.lanes import Lane
 from greenroom.testing.probing.matching import shown

@@ -20,7 +20,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from greenroom._core.itemkinds import ATOMS
-from greenroom.errors import BadArgument, FailedElsewhere, FrameTooLarge, NotSendable, WireError, in_words
+from greenroom.errors import BadArgument, FailedElsewhere, FrameTooLarge, NotSendable, WireError
+from greenroom.errors.base import in_words
 from greenroom.wire.failures import assemble, is_portable, parts_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import traceback
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import NamedTuple
 
-from greenroom.errors import FailedElsewhere, in_words
+from greenroom.errors import FailedElsewhere
+from greenroom.errors.base import in_words
 from greenroom.tracebacks import ShownElsewhere, fold
 
 __all__ = ["Failure", "TracebackElsewhere", "assemble", "is_portable", "parts_of"]

@@ -21,7 +21,8 @@ from greenroom._core.mailbox.cell import Cell, Tally
 from greenroom._core.receipt import NOTICE, Receipt, Told
 from greenroom._core.runqueue import AdmissionBase
 from greenroom._core.simulation.director import Director
-from greenroom.errors import MailboxFull, in_words
+from greenroom.errors import MailboxFull
+from greenroom.errors.base import in_words
 from greenroom.lanes import Lane, Overflow, as_lane
 
 if TYPE_CHECKING:

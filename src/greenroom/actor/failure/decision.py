@@ -20,7 +20,8 @@ from greenroom.actor.life.spawnsite import note_spawn
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import RestartState, incarnation_of, restart_state_of
 from greenroom.actor.records.states import State
-from greenroom.errors import HandlerBroken, StartTimeout, WorkerLost, add_note, counted, in_words
+from greenroom.errors import HandlerBroken, StartTimeout, WorkerLost
+from greenroom.errors.base import add_note, counted, in_words
 from greenroom.exits import ExitReason, ends_system
 from greenroom.policy.backoff import next_delay
 from greenroom.policy.directives import Directive, Scope

@@ -11,7 +11,7 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.life import ending
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import ActorRecord
-from greenroom.errors import in_words
+from greenroom.errors.base import in_words
 
 __all__ = ["break_off_if_stuck", "has_escalated", "release_decider"]
 

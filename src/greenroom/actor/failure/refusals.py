@@ -22,8 +22,8 @@ from greenroom.errors import (
     NoThread,
     SimulationRefused,
     WorkerLost,
-    in_words,
 )
+from greenroom.errors.base import in_words
 from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:

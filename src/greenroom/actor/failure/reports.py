@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from greenroom.actor.messaging.signals import Exit, Signal
 from greenroom.actor.records.restartstate import Failure, RestartState, restart_state_of
-from greenroom.errors import DeathPact, WorkerLost, counted, in_words
+from greenroom.errors import DeathPact, WorkerLost
+from greenroom.errors.base import counted, in_words
 from greenroom.runtimelog import RuntimeLog
 from greenroom.tracebacks import SHOWS_ALL, ShownElsewhere, place_of
 

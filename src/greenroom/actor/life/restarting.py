@@ -27,7 +27,7 @@ from greenroom.actor.messaging.timers import set_alarm
 from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.actor.records.restartstate import RestartGroup, RestartState, restart_state_of
 from greenroom.actor.records.states import State
-from greenroom.errors import in_words
+from greenroom.errors.base import in_words
 from greenroom.exits import KILLED, SHUTDOWN, ExitReason, ends_system
 from greenroom.policy.directives import OnRestart
 from greenroom.runtimelog import RuntimeLog

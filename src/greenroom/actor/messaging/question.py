@@ -38,9 +38,8 @@ from greenroom.errors import (
     MessageDropped,
     SystemStopped,
     Unhandled,
-    hand_on_notes,
-    in_words,
 )
+from greenroom.errors.base import hand_on_notes, in_words
 from greenroom.exits import SHUTDOWN, ExitReason
 from greenroom.runtimelog import RuntimeLog
 from greenroom.tracebacks import SHOWS_ALL, drop_outer, fold, set_traceback

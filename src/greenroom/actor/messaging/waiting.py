@@ -20,7 +20,8 @@ from greenroom.actor.messaging.asking import require_timeout
 from greenroom.actor.messaging.question import current_handoff
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import State
-from greenroom.errors import ActorTerminated, AskTimeout, SendTimeout, WaitsForItself, WaitTimeout, in_words
+from greenroom.errors import ActorTerminated, AskTimeout, SendTimeout, WaitsForItself, WaitTimeout
+from greenroom.errors.base import in_words
 from greenroom.exits import ExitReason
 from greenroom.lanes import Lane
 

@@ -29,7 +29,7 @@ from greenroom._core.timing.timers import Alarm
 from greenroom.actor.life.forcing import GRACE, cancel_handler
 from greenroom.actor.messaging.drain import Discards, drain
 from greenroom.actor.records.record import ActorRecord
-from greenroom.errors import counted
+from greenroom.errors.base import counted
 from greenroom.exits import KILLED, SHUTDOWN
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.ending.closer import Closer

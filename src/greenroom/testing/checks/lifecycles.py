@@ -23,7 +23,8 @@ from greenroom.actor.messaging.signals import (
     Terminated,
 )
 from greenroom.actor.records.states import State
-from greenroom.errors import BadArgument, NotAnActor, in_words
+from greenroom.errors import BadArgument, NotAnActor
+from greenroom.errors.base import in_words
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.testing.checks.exceptionequality import difference_between
 

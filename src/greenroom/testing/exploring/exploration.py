@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterable
 from typing import Literal, TextIO
 
-from greenroom.errors import ConfigError, SimulationEndless, in_words
+from greenroom.errors import ConfigError, SimulationEndless
+from greenroom.errors.base import in_words
 from greenroom.frozen import Frozen
 from greenroom.system.config import SystemConfig
 from greenroom.testing.exploring.shrinking import Shrunk, shrink

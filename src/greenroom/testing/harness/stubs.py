@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from greenroom.errors import counted
+from greenroom.errors.base import counted
 from greenroom.testing.effects import Sent
 from greenroom.testing.probing.matching import shown
 

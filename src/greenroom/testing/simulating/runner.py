@@ -13,7 +13,8 @@ from typing import Any, Self, TypeVar
 
 from greenroom._core.scheduler.stepping import HandlerTask
 from greenroom._core.simulation.director import Director
-from greenroom.errors import SimulationEndless, SimulationStuck, add_note, in_words
+from greenroom.errors import SimulationEndless, SimulationStuck
+from greenroom.errors.base import add_note, in_words
 from greenroom.testing.simulating.patches import Patches
 from greenroom.testing.simulating.virtualeventloop import VirtualEventLoop
 

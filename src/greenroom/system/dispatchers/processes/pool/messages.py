@@ -22,7 +22,8 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import Receipt, Told
 from greenroom.actor.api.behavior import UNHANDLED as UNHANDLED_BEHAVIOR
 from greenroom.actor.messaging.question import Question
-from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost, in_words
+from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost
+from greenroom.errors.base import in_words
 from greenroom.lanes import Overflow
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort

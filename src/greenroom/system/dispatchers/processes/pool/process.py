@@ -24,7 +24,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from time import monotonic
 
-from greenroom.errors import WorkerLost, in_words
+from greenroom.errors import WorkerLost
+from greenroom.errors.base import in_words
 from greenroom.system.dispatchers.processes.pool.orphanreaper import OrphanReaper
 from greenroom.system.dispatchers.processes.protocol import WorkerConfig, WorkerSettings
 from greenroom.system.dispatchers.processes.sharedpage import SharedPage

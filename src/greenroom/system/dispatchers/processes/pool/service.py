@@ -31,7 +31,8 @@ from greenroom.actor.messaging.waiting import (
 )
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.systems import resolve
-from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself, in_words
+from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself
+from greenroom.errors.base import in_words
 from greenroom.lanes import Lane
 from greenroom.runtimelog import RuntimeLog, print_error
 from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, OwnerSystem, WorkerPort

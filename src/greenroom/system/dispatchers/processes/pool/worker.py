@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 from greenroom.clock import ManualClock
-from greenroom.errors import FrameTooLarge, WorkerLost, in_words
+from greenroom.errors import FrameTooLarge, WorkerLost
+from greenroom.errors.base import in_words
 from greenroom.exits import ends_system
 from greenroom.originaldir import ORIGINAL_DIR
 from greenroom.runtimelog import RuntimeLog

@@ -20,7 +20,8 @@ from math import inf
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WireError, WorkerLost, in_words
+from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WireError, WorkerLost
+from greenroom.errors.base import in_words
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.dispatchers.processes.protocol import MAIL, Entry
 from greenroom.system.dispatchers.processes.relay import OnOutcome, error_of
