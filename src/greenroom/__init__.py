@@ -10,6 +10,7 @@ The house, from the ground up (a file imports only from floors below its own):
   actor, wire                   what a user writes against; bytes between processes
   supervision                   Supervisor and DynamicSupervisor
   system                        ActorSystem, its config, shutdown, and dispatchers
+  meta                          meta-processes: sockets, subprocesses, files and signals beside actors
   testing                       the test kit: probes, manual clock, simulation
 """
 
@@ -22,11 +23,12 @@ from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.behavior import Behavior
 from greenroom.actor.api.behaviors import Behaviors
 from greenroom.actor.api.context import Context
+from greenroom.actor.api.fdwatch import READ, WRITE, FdWatch, IoReady
 from greenroom.actor.api.handles import handles
 from greenroom.actor.api.props import Props, props
 from greenroom.actor.messaging.deadletters import DeadLetter, DeadLetters
 from greenroom.actor.messaging.drain import Drain
-from greenroom.actor.messaging.ref import ActorRef, Asked, Request
+from greenroom.actor.messaging.ref import ActorRef, Alias, Asked, Request
 from greenroom.actor.messaging.reply import Reply
 from greenroom.actor.messaging.signals import (
     ChildTerminated,
@@ -89,11 +91,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMPILED",
+    "READ",
+    "WRITE",
     "Actor",
     "ActorRef",
     "ActorSnapshot",
     "ActorSystem",
     "ActorTerminated",
+    "Alias",
     "AskDeadlock",
     "AskTimeout",
     "Asked",
@@ -122,7 +127,9 @@ __all__ = [
     "Exit",
     "ExitKind",
     "ExitReason",
+    "FdWatch",
     "GreenroomError",
+    "IoReady",
     "Lane",
     "Ledger",
     "LinkBroken",

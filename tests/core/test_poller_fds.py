@@ -14,6 +14,7 @@ import pytest
 
 from greenroom._core.limits import Limits
 from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.scheduler.fdwatch import READ, WRITE
 from greenroom.errors import LoopStopped, TooManyWatches, WatchError
 from tests.core.props import take_down
 
@@ -27,7 +28,7 @@ def test_readiness_becomes_messages_until_unwatched(run: Run, pair: tuple[socket
         got: asyncio.Queue[object] = asyncio.Queue()
         cell = stage.spawn(lambda _, message: got.put_nowait(message))
         fd = ours.fileno()
-        stage.poller.watch(fd, lambda: cell.tell(ours.recv(100)), None)
+        stage.poller.watch(fd, READ, lambda events: cell.tell(ours.recv(100)))
         for data in (b"one", b"two"):
             theirs.send(data)
             assert await got.get() == data
@@ -35,11 +36,12 @@ def test_readiness_becomes_messages_until_unwatched(run: Run, pair: tuple[socket
         assert stage.poller.unwatch(fd) is False
         theirs.send(b"three")
 
-        def on_writable() -> None:
+        def on_writable(events: int) -> None:
+            assert events == WRITE
             stage.poller.unwatch(fd)
             cell.tell("writable")
 
-        stage.poller.watch(fd, None, on_writable)
+        stage.poller.watch(fd, WRITE, on_writable)
         assert await got.get() == "writable"
         assert got.empty()
         assert ours.recv(100) == b"three"
@@ -51,9 +53,16 @@ def test_one_fd_can_be_watched_both_ways_but_only_once(run: Run, pair: tuple[soc
     async def main(stage: Stage) -> None:
         ours, theirs = pair
         readable, writable = asyncio.Event(), asyncio.Event()
-        stage.poller.watch(ours.fileno(), readable.set, writable.set)
+
+        def ready(events: int) -> None:
+            if events & READ:
+                readable.set()
+            if events & WRITE:
+                writable.set()
+
+        stage.poller.watch(ours.fileno(), READ | WRITE, ready)
         with pytest.raises(WatchError, match="unwatch it first") as caught:
-            stage.poller.watch(ours.fileno(), None, None)
+            stage.poller.watch(ours.fileno(), READ, print)
         assert (caught.value.fd, caught.value.code) == (ours.fileno(), "watch")
         await writable.wait()
         assert not readable.is_set()
@@ -70,13 +79,13 @@ def test_no_more_fds_are_watched_than_the_limit_allows(
     async def main(stage: Stage) -> None:
         ours, theirs = (end.fileno() for end in pair)
         with pytest.raises(WatchError):
-            stage.poller.watch(-1, print, None)  # a refused one takes up no room
-        stage.poller.watch(ours, print, None)
+            stage.poller.watch(-1, READ, print)  # a refused one takes up no room
+        stage.poller.watch(ours, READ, print)
         with pytest.raises(TooManyWatches) as caught:
-            stage.poller.watch(theirs, print, None)
+            stage.poller.watch(theirs, READ, print)
         assert (caught.value.limit, caught.value.code) == (1, "too_many_watches")
         stage.poller.unwatch(ours)
-        stage.poller.watch(theirs, print, None)
+        stage.poller.watch(theirs, READ, print)
 
     run(main, limits=Limits(max_io_watches=1))
 
@@ -93,11 +102,10 @@ def test_an_fd_that_cannot_be_watched_is_an_error_to_the_caller_alone(
         closed = os.dup(file)  # only now, or the event loop itself would get the number again
         os.close(closed)
         fd = {"negative": -1, "closed": closed, "a file": file}[kind]
-        on_readable = None if way == "writable" else print
-        on_writable = None if way == "readable" else print
+        events = {"readable": READ, "writable": WRITE, "both": READ | WRITE}[way]
         for _ in range(2):  # the second time as well: nothing of the first is left
             with pytest.raises(WatchError) as caught:
-                stage.poller.watch(fd, on_readable, on_writable)
+                stage.poller.watch(fd, events, print)
             assert caught.value.fd == fd
         assert stage.poller.unwatch(fd) is False
         said: list[object] = []
@@ -116,7 +124,7 @@ def test_a_watched_fd_may_be_closed_and_its_number_watched_again(run: Run) -> No
         woken = asyncio.Event()
         ours, theirs = socket.socketpair()
         fd = ours.fileno()
-        stage.poller.watch(fd, print, woken.set)
+        stage.poller.watch(fd, WRITE, lambda events: woken.set())
         await woken.wait()
         woken.clear()
         ours.close()
@@ -127,10 +135,58 @@ def test_a_watched_fd_may_be_closed_and_its_number_watched_again(run: Run) -> No
         with ours, theirs:
             assert fd in (ours.fileno(), theirs.fileno())
             reader, writer = (ours, theirs) if ours.fileno() == fd else (theirs, ours)
-            stage.poller.watch(fd, woken.set, None)
+            stage.poller.watch(fd, READ, lambda events: woken.set())
             writer.send(b"x")
             await woken.wait()
             stage.poller.unwatch(reader.fileno())
+
+    run(main)
+
+
+def test_a_paused_fd_is_not_heard_of_until_it_is_resumed(run: Run, pair: tuple[socket.socket, socket.socket]) -> None:
+    async def main(stage: Stage) -> None:
+        ours, theirs = pair
+        fd = ours.fileno()
+        heard: asyncio.Queue[int] = asyncio.Queue()
+
+        def ready(events: int) -> None:
+            stage.poller.pause(fd)
+            heard.put_nowait(events)
+
+        stage.poller.watch(fd, READ, ready)
+        theirs.send(b"x")
+        assert await heard.get() == READ
+        await stage.settled()
+        assert heard.empty()
+        with pytest.raises(WatchError, match="unwatch it first"):
+            stage.poller.watch(fd, READ, print)  # paused is watched
+        assert stage.poller.resume(fd) is True
+        assert await heard.get() == READ
+        assert stage.poller.unwatch(fd) is True
+        assert stage.poller.resume(fd) is False
+
+    run(main)
+
+
+def test_a_paused_fd_that_was_closed_is_not_resumed_even_if_its_number_is_back(run: Run) -> None:
+    async def main(stage: Stage) -> None:
+        ours, theirs = socket.socketpair()
+        fd = ours.fileno()
+        stage.poller.watch(fd, READ, print)
+        stage.poller.pause(fd)
+        ours.close()
+        again, other = socket.socketpair()
+        with theirs, again, other:
+            assert again.fileno() == fd
+            assert stage.poller.resume(fd) is False
+            stage.poller.watch(fd, READ, print)
+            # And of one that is not paused, the number is free as well.
+            again.close()
+            third, fourth = socket.socketpair()
+            with third, fourth:
+                assert third.fileno() == fd
+                stage.poller.watch(fd, READ, print)
+                assert stage.poller.unwatch(fd) is True
 
     run(main)
 
@@ -145,7 +201,7 @@ async def main():
     poller.attach()
     ours, theirs = socket.socketpair()
     fd = ours.fileno()
-    poller.watch(fd, print, None)
+    poller.watch(fd, 1, print)
     ours.close()
     theirs.close()
     await asyncio.to_thread(int)  # the loop looks at its fds
@@ -174,14 +230,14 @@ def test_detaching_unwatches_everything(run: Run, pair: tuple[socket.socket, soc
     async def main(stage: Stage) -> None:
         fds = [end.fileno() for end in pair]
         for fd in fds:
-            stage.poller.watch(fd, lambda: run.raised.append({"message": "watched still"}), None)
+            stage.poller.watch(fd, READ, lambda events: run.raised.append({"message": "watched still"}))
         stage.poller.detach()
         for end in pair:
             end.send(b"x")
         for _ in range(5):
             await asyncio.sleep(0)
         with pytest.raises(LoopStopped):
-            stage.poller.watch(fds[0], print, None)
+            stage.poller.watch(fds[0], READ, print)
 
     run(main)
 
@@ -194,11 +250,11 @@ def test_readiness_reported_to_a_cell_that_has_ended_is_a_dead_letter(
         woken = asyncio.Event()
         cell = stage.spawn(take_down, [])
 
-        def on_readable() -> None:
+        def on_readable(events: int) -> None:
             cell.tell(ours.recv(100))
             woken.set()
 
-        stage.poller.watch(ours.fileno(), on_readable, None)
+        stage.poller.watch(ours.fileno(), READ, on_readable)
         stage.loop.retire(cell)
         theirs.send(b"late")
         await woken.wait()

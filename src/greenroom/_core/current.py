@@ -6,13 +6,14 @@ only systems with such threads import the rest.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.ports import Pending
 
-__all__ = ["CurrentHandoff", "current_handoffs"]
+__all__ = ["CurrentHandoff", "current_handoffs", "current_reader"]
 
 
 class CurrentHandoff(Protocol):
@@ -57,3 +58,6 @@ class CurrentHandoff(Protocol):
 
 current_handoffs: dict[int, CurrentHandoff] = {}
 """By the thread's number. Each entry is written and removed by that thread alone, and a dict bears that."""
+
+current_reader: ContextVar[object] = ContextVar("greenroom_reader", default=None)
+"""The alias of the meta-process whose `start()` runs here, on a thread of its own or as a task."""

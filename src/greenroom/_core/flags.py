@@ -30,3 +30,5 @@ INTERCEPTED = 512
 """The floor above looks at each message before it is let in: it may refuse it, or take it elsewhere at once."""
 PROPAGATES = 1024
 """Messages bring context variables of their senders along, and are handled with them."""
+MAY_NOT_ASK = 2048
+"""It is a meta-process with code of a user's."""

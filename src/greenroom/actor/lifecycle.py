@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from greenroom._core.build import COMPILED
-from greenroom._core.flags import HELD, INTERCEPTED, OFFLOADED
+from greenroom._core.flags import HELD, INTERCEPTED, MAY_NOT_ASK, OFFLOADED
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.becoming import become_next
 from greenroom.actor.api.behavior import SAME
@@ -30,6 +30,8 @@ from greenroom.actor.life.hooks import begin, call_hook, executor_of, hand_to_ac
 from greenroom.actor.life.restarting import RestartOrder
 from greenroom.actor.life.spec import spec_of
 from greenroom.actor.messagehost import MessageHost
+from greenroom.actor.messaging.address import direct
+from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.signals import ChildTerminated, Down, Exit, ReceiveTimeout, Terminated
 from greenroom.actor.offload.context import OffloadedContext
 from greenroom.actor.records.record import ActorRecord, ChildList, Extras, Settings, Tombstone, tombstone_of
@@ -212,6 +214,38 @@ class Lifecycle(MessageHost):
             child_list.remove(record, name)
         self.loop.retire(cell)
         cell.ref = None
+
+    def hold_back(self, ref: ActorRef, label: str, own_code: bool) -> Alias:
+        """Let what was spawned just now be a meta-process: it waits for `let_start`, and its ref is an alias."""
+        cell = ref._cell
+        cell.withdraw((self._start_order,))
+        cell.hold()
+        alias = Alias.__new__(Alias)
+        direct(alias, cell, ref._name if type(ref._name) is str else (label,), ref._parent)
+        cell.ref = alias
+        if own_code:
+            cell.flags |= MAY_NOT_ASK
+        return alias
+
+    def let_start(self, cell: Cell) -> bool:
+        """Start what was held back; False when it has ended meanwhile, as its parent has."""
+        record = cell.record
+        if not isinstance(record, ActorRecord) or record.state != CREATED:
+            return False
+        cell.order(self._start_order)
+        cell.release()
+        return True
+
+    def take_back(self, cell: Cell) -> None:
+        """Let nothing be left of what was held back: it is not spawned after all."""
+        record = cell.record
+        if isinstance(record, ActorRecord) and record.state == CREATED:
+            parent = cell.ref._parent
+            (self.top if parent is None else parent._cell.record.child_list).remove(record, cell.ref._name)
+            cell.record = tombstone_of(NORMAL, cell.ref._name, parent, None)
+            self.loop.retire(cell)
+            cell.ref = None
+            self.spawned -= 1
 
     def _family_of(self, parent: ActorRef) -> ChildList:
         record = parent._cell.record

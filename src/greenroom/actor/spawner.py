@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from greenroom.actor.life.spawnsite import SpawnSite
-    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.messaging.ref import ActorRef, Alias
 
     T = TypeVar("T")
 
@@ -104,6 +105,24 @@ class Spawner:
             site = caller(by_context, None, BY_CONTEXT, BY_OFFLOADED) if COMPILED else site_of_caller(by_context, 2)
             return self._spawn_there(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher, site)
         return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher)
+
+    def _prepare_meta(
+        self, factory: Any, label: str, parent: ActorRef, options: Mapping[str, Any], own_code: bool
+    ) -> Alias:
+        """Spawn what `factory` makes, a meta-process to the runtime, but do not start it."""
+
+        def prepare() -> Alias:
+            return self._life.hold_back(self.spawn(factory, parent=parent, **options), label, own_code)
+
+        return self._call("spawn_meta()", prepare)
+
+    def _start_meta(self, alias: Alias) -> bool:
+        """Start it; False when it has ended meanwhile."""
+        return self._call("spawn_meta()", partial(self._life.let_start, alias._cell))
+
+    def _take_meta_back(self, alias: Alias) -> None:
+        """Do not spawn it after all."""
+        self._call("spawn_meta()", partial(self._life.take_back, alias._cell))
 
     # Apart, because a function with a closure in it is slower from its first line on.
     def _spawn_there(

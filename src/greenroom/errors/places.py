@@ -14,6 +14,7 @@ __all__ = [
     "LoopBusy",
     "LoopStopped",
     "NoThread",
+    "NotInWorker",
     "StaysAtHome",
     "TooManyTimers",
     "TooManyWatches",
@@ -159,6 +160,17 @@ class StaysAtHome(GreenroomError, ValueError):
             "spawn it without one; its children may have any"
         )
         self.dispatcher = dispatcher
+
+
+class NotInWorker(GreenroomError):
+    """Something was tried in a worker process that only the main process can do."""
+
+    code = "not_in_worker"
+
+    def __init__(self, ref: object, operation: str, why: str) -> None:
+        super().__init__(f"{ref} is in a worker process, where {operation} does not work: {why}")
+        self.ref = ref
+        self.operation = operation
 
 
 class WireError(GreenroomError):

@@ -10,13 +10,26 @@ import asyncio
 import os
 import selectors
 from collections.abc import Callable
+from contextlib import suppress
 
 from greenroom.errors import TooManyWatches, WatchError
 
-__all__ = ["FdWatches"]
+__all__ = ["READ", "WRITE", "FdWatches"]
 
-_READ = selectors.EVENT_READ
-_WRITE = selectors.EVENT_WRITE
+READ = selectors.EVENT_READ
+WRITE = selectors.EVENT_WRITE
+
+
+class Entry:
+    """A watched descriptor: what for, who is told, and which file it stood for when that began."""
+
+    __slots__ = ("events", "file", "paused", "ready")
+
+    def __init__(self, events: int, ready: Callable[[int], object], file: tuple[int, int]) -> None:
+        self.events = events
+        self.ready = ready
+        self.file = file
+        self.paused = False
 
 
 class FdWatches:
@@ -26,33 +39,62 @@ class FdWatches:
         self._aio = aio
         self._limit = limit
         self._selector: selectors.DefaultSelector | None = None
+        # Invariant: the selector has those of them that are not paused
+        self._watched: dict[int, Entry] = {}
 
-    def add(self, fd: int, on_readable: Callable[[], object] | None, on_writable: Callable[[], object] | None) -> None:
-        """Call back when `fd` can be read or written, again and again while it can."""
+    def add(self, fd: int, events: int, ready: Callable[[int], object]) -> None:
+        """Call `ready(events)` when `fd` can be read or written, again and again while it can."""
         try:
-            os.fstat(fd)  # before our own selector can get the number of a closed one
-            selector = self._selector or self._open()
-            if fd in selector.get_map():
+            file = _file_of(fd)  # before our own selector can get the number of a closed one
+            known = self._watched.get(fd)
+            if known is not None and known.file == file:
                 raise WatchError(fd, "it is watched already; unwatch it first")
-            if len(selector.get_map()) >= self._limit:
+            if known is not None:
+                self.remove(fd)  # it was closed, and its number is another file's now
+            if len(self._watched) >= self._limit:
                 raise TooManyWatches(self._limit)
-            interest = (_READ if on_readable else 0) | (_WRITE if on_writable else 0)
-            selector.register(fd, interest, (on_readable, on_writable))
+            (self._selector or self._open()).register(fd, events)
         except (OSError, OverflowError, ValueError) as exc:
             raise WatchError(fd, f"{exc}: is it open, and something the system can wait for?") from exc
+        self._watched[fd] = Entry(events, ready, file)
+
+    def pause(self, fd: int) -> None:
+        """Say nothing of a watched `fd` until `resume`."""
+        entry = self._watched[fd]
+        if not entry.paused and self._selector is not None:
+            entry.paused = True
+            with suppress(KeyError, ValueError, OSError):
+                self._selector.unregister(fd)
+
+    def resume(self, fd: int) -> bool:
+        """Go on with a paused `fd`; False when it has been closed meanwhile, and is not watched any more."""
+        entry = self._watched.get(fd)
+        if entry is None or self._selector is None:
+            return False
+        if entry.paused:
+            try:
+                if _file_of(fd) != entry.file:
+                    raise ValueError(fd)
+                self._selector.register(fd, entry.events)
+            except (OSError, ValueError, KeyError):
+                del self._watched[fd]
+                return False
+            entry.paused = False
+        return True
 
     def remove(self, fd: int) -> bool:
         """Watch `fd` no more; False when it was not watched."""
-        if self._selector is None:
+        entry = self._watched.pop(fd, None)
+        if entry is None or self._selector is None:
             return False
-        try:
-            self._selector.unregister(fd)
-        except (KeyError, ValueError):
-            return False
+        if not entry.paused:
+            with suppress(KeyError, ValueError, OSError):
+                self._selector.unregister(fd)
         return True
 
     def close(self) -> None:
         """Watch nothing more."""
+        self._watched.clear()
         if self._selector is not None:
             if not self._aio.is_closed():
                 self._aio.remove_reader(self._selector.fileno())
@@ -67,12 +109,12 @@ class FdWatches:
     def _look(self) -> None:
         if self._selector is None:
             return
-        watched = self._selector.get_map()
-        for key, events in self._selector.select(0):
-            if watched.get(key.fd) is not key:
-                continue  # unwatched by another's callback
-            on_readable, on_writable = key.data
-            if events & _READ and on_readable is not None:
-                on_readable()
-            if events & _WRITE and on_writable is not None:
-                on_writable()
+        found = [(self._watched.get(key.fd), key.fd, events) for key, events in self._selector.select(0)]
+        for entry, fd, events in found:
+            if entry is not None and self._watched.get(fd) is entry:  # else unwatched by another's callback
+                entry.ready(events & entry.events)
+
+
+def _file_of(fd: int) -> tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino

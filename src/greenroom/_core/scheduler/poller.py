@@ -274,13 +274,20 @@ class Poller:
         if self.loop.runq.asleep and self.loop.has_work():
             self.loop.runq.wake()
 
-    def watch(
-        self, fd: int, on_readable: Callable[[], object] | None, on_writable: Callable[[], object] | None
-    ) -> None:
-        """Call back when `fd` can be read or written. A callback sends a message; it does no work of its own."""
+    def watch(self, fd: int, events: int, ready: Callable[[int], object]) -> None:
+        """Call `ready(events)` when `fd` can be read or written. It sends a message, and does no work of its own."""
         if self._watches is None:
             raise LoopStopped("a poller that is not attached cannot watch an fd")
-        self._watches.add(fd, on_readable, on_writable)
+        self._watches.add(fd, events, ready)
+
+    def pause(self, fd: int) -> None:
+        """Say nothing of a watched `fd` for now."""
+        if self._watches is not None:
+            self._watches.pause(fd)
+
+    def resume(self, fd: int) -> bool:
+        """Go on with a paused `fd`; False when it has been closed meanwhile."""
+        return self._watches is not None and self._watches.resume(fd)
 
     def unwatch(self, fd: int) -> bool:
         """Watch `fd` no more; False when it was not watched."""

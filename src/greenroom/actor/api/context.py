@@ -15,9 +15,11 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import Piped, Receipt
 from greenroom._core.timing.timers import Timer
 from greenroom.actor.api.becoming import become, unbecome
+from greenroom.actor.api.outside import Outside
 from greenroom.actor.api.spawn import Spawns, spawn_child
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.question import Question
+from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.reply import Reply
 from greenroom.actor.messaging.stash import Stash, require_capacity
 from greenroom.actor.messaging.timers import KeyedTimers, ReceiveTimer, cell_of, require_number, start_timer
@@ -43,11 +45,12 @@ _log = logging.getLogger("greenroom.actor")
 
 if TYPE_CHECKING:
 
-    class _Base(ActorRecord, Spawns): ...
+    class _Base(Outside, ActorRecord, Spawns): ...
 
 else:
     # What the methods below use of the record, `ContextRecord` has: here it would show in the help.
-    _Base = Spawns
+    class _Base(Outside, Spawns):
+        __slots__ = ()
 
 
 class Context(_Base):
@@ -76,8 +79,9 @@ class Context(_Base):
 
     @property
     def children(self) -> list[ActorRef]:
-        """The refs of its children, oldest first."""
-        return [] if self.child_list is None else [child.cell.ref for child in self.child_list.records()]
+        """The refs of its children, oldest first; its meta-processes are in `metas`."""
+        records = [] if self.child_list is None else self.child_list.records()
+        return [child.cell.ref for child in records if type(child.cell.ref) is not Alias]
 
     @property
     def system(self) -> Any:

@@ -16,6 +16,7 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
 from greenroom.actor.life import ending
 from greenroom.actor.life.restarting import RestartOrder, forget_alarm, start_again
+from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.timers import set_alarm
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import restart_state_of
@@ -218,8 +219,8 @@ class Group(Alarm):
 
 def _takes_part(record: ActorRecord) -> bool:
     """Whether a sibling is to be restarted: it is alive, and neither ending nor waiting for a decision further up."""
-    if record.state in (CREATED, STOPPING):
-        return False
+    if record.state in (CREATED, STOPPING) or type(record.cell.ref) is Alias:
+        return False  # a meta-process is its parent's own, and nobody's sibling
     extras = record.extras
     if extras is None:
         return True

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.life.hooks import Procedure, attempt_hook
 from greenroom.actor.messaging.drain import drain
+from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.signals import PostStop, PreStop
 from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.actor.records.restartstate import restart_state_of
@@ -36,7 +37,7 @@ from greenroom.exits import FORCED, KILLED, SHUTDOWN, ExitReason
 if TYPE_CHECKING:
     from greenroom.actor.records.ports import ActorHost
 
-__all__ = ["close", "end", "end_children", "is_to_come_back"]
+__all__ = ["close", "end", "end_children", "is_to_come_back", "unwatch_fds"]
 
 CREATED = State.CREATED.code
 STARTING = State.STARTING.code
@@ -131,10 +132,27 @@ def end_children(life: ActorHost, record: ActorRecord, reason: ExitReason) -> No
     if record.child_list is None or record.child_list.count == 0:
         return
     if record.ensure_extras().orderly and reason is not KILLED:
+        _hand_down_reason(record, record.child_list.youngest())
         _end_child(life, record.child_list.youngest())
         return
     for child in reversed(record.child_list.records()):
+        if reason is not KILLED:
+            _hand_down_reason(record, child)
         life.request_end(child.cell, reason)
+
+
+def _hand_down_reason(record: ActorRecord, child: ActorRecord) -> None:
+    """A meta-process ends as its parent does; or, if that is restarted, with the cause of it."""
+    if type(child.cell.ref) is not Alias:
+        return
+    extras = record.ensure_extras()
+    reason: ExitReason | None = extras.ending
+    restart_state = extras.restart_state
+    if reason is None and restart_state is not None and restart_state.cause is not None:
+        reason = ExitReason.of(restart_state.cause)
+    of_child = child.ensure_extras()
+    if of_child.ending is None and of_child.phase == NONE:
+        of_child.ending = reason
 
 
 def _end_child(life: ActorHost, child: ActorRecord) -> None:
@@ -166,6 +184,7 @@ def let_go(record: ActorRecord, extras: Extras) -> None:
     pipes, extras.pipes = extras.pipes, {}
     for task in pipes:
         task.cancel()
+    unwatch_fds(extras)
     unwatch_all(record)
     if extras.monitors is not None:
         extras.monitors.end_all(record)
@@ -173,6 +192,12 @@ def let_go(record: ActorRecord, extras: Extras) -> None:
     extras.behaviors.clear()
     extras.on_signal = extras.stash = extras.keyed = None
     extras.answers = ()
+
+
+def unwatch_fds(extras: Extras) -> None:
+    """Nothing more is heard of the descriptors it watched."""
+    for watch in list(extras.fd_watches.values()) if extras.fd_watches is not None else ():
+        watch.cancel()
 
 
 def tell(extras: Extras, reason: ExitReason) -> None:

@@ -222,6 +222,7 @@ def _let_go_of_instance(
     pipes, extras.pipes = extras.pipes, {}
     for task in pipes:
         task.cancel()
+    ending.unwatch_fds(extras)
     extras.behaviors.clear()
     extras.on_signal = extras.keyed = None
     extras.answers = ()

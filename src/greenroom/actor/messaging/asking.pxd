@@ -7,9 +7,9 @@ from greenroom._core.scheduler.visits cimport Visits
 from greenroom.actor.messaging.question cimport Question, current_handoff
 
 cdef bint COMPILED, EAGER_TASKS
-cdef int ANSWERED, CANNOT_TELL, HELD, INTERCEPTED, OPEN
+cdef int ANSWERED, CANNOT_TELL, HELD, INTERCEPTED, MAY_NOT_ASK, OPEN
 cdef double LONGEST_DELAY
-cdef object as_lane, get_ident, get_running_loop, partial
+cdef object as_lane, current_reader, get_ident, get_running_loop, partial
 
 @cython.final
 cdef class Asked(Question):
@@ -24,6 +24,7 @@ cdef class Asked(Question):
     cdef bint _is_awaited_by_asker(self) except? False
 
 cpdef Asked put_question(Cell cell, object message, object timeout, object lane)
+@cython.locals(asker=Cell)
 cdef Asked _put(Loop loop, Cell cell, Asked question, object message, double seconds, object lane)
 @cython.locals(seconds=double, question=Asked, loop=Loop)
 cpdef Asked put_patiently(Cell cell, object message, object timeout, object lane)
@@ -33,5 +34,6 @@ cpdef send_when_room(Question question, object message, object lane)
 cdef Asked _ask_from_outside(Loop loop, Cell cell, Asked question, object message, double seconds, object lane, bint patiently=*)
 cpdef send_from_outside(Loop loop, Cell cell, Question question, object message, object lane, bint patiently)
 cpdef send_patiently(Loop loop, Cell cell, Question question, object message, object lane)
+cpdef require_may_ask(Cell asker)
 @cython.locals(seconds=double)
 cpdef double seconds_of(object timeout) except? -2.0

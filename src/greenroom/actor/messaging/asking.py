@@ -20,14 +20,15 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED, MadeByRuntime
+from greenroom._core.current import current_reader
 from greenroom._core.delivery.admission import Waiter
-from greenroom._core.flags import HELD, INTERCEPTED
+from greenroom._core.flags import HELD, INTERCEPTED, MAY_NOT_ASK
 from greenroom._core.itemkinds import ANSWERED, OPEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.timing.timers import LONGEST_DELAY
 from greenroom.actor.messaging.question import Question, current_handoff
-from greenroom.errors import AskDeadlock, InvalidDelay, WrongThread
+from greenroom.errors import AskDeadlock, InvalidDelay, MetaCannotAsk, WrongThread
 from greenroom.lanes import Lane, as_lane
 from greenroom.tracebacks import SHOWS_ALL
 
@@ -40,6 +41,7 @@ __all__ = [
     "Line",
     "put_patiently",
     "put_question",
+    "require_may_ask",
     "require_timeout",
     "seconds_of",
     "send_from_outside",
@@ -250,7 +252,10 @@ def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane)
 def _put(loop: Loop, cell: Cell, question: Asked, message: object, seconds: float, lane: Lane) -> Asked:
     if (COMPILED and thread_ident() != loop.runq.thread) or (not COMPILED and get_ident() != loop.runq.thread):
         return _ask_from_outside(loop, cell, question, message, seconds, lane)
-    question.set_up(loop, cell, loop.visits.hand, seconds)
+    asker = loop.visits.hand
+    if asker is None or asker.flags & MAY_NOT_ASK:
+        require_may_ask(asker)
+    question.set_up(loop, cell, asker, seconds)
     try:
         loop.admission.admit(cell, message, question, lane)
     except Exception as exc:
@@ -265,6 +270,7 @@ def put_patiently(cell: Cell, message: object, timeout: float | None, lane: Lane
     seconds, loop, question = seconds_of(timeout), cell.loop, Asked.__new__(Asked)
     if cell.is_foreign():
         return _ask_from_outside(loop, cell, question, message, seconds, lane, True)
+    require_may_ask(loop.visits.hand)
     question.set_up(loop, cell, loop.visits.hand, seconds)
     loop.admission.take_along(cell, question)
     _wait_for_room(question, message, as_lane(lane))
@@ -313,7 +319,9 @@ def _ask_from_outside(
     except RuntimeError:
         raise WrongThread("ask()", "no asyncio loop runs here: use `ask_sync()`") from None
     handoff = current_handoff(loop)
-    question.set_up(loop, cell, None if handoff is None else handoff.cell, seconds)
+    asker = None if handoff is None else handoff.cell
+    require_may_ask(asker)
+    question.set_up(loop, cell, asker, seconds)
     question.tell_future(aio.create_future(), aio)
     send_from_outside(loop, cell, question, message, lane, patiently)
     return question
@@ -341,6 +349,17 @@ def send_patiently(loop: Loop, cell: Cell, question: Question, message: object, 
     wait = partial(_wait_for_room, question, message, lane)
     if not loop.inbound.call_to_line(cell, wait):
         wait()
+
+
+def require_may_ask(asker: Cell | None) -> None:
+    """Raise when it is a meta-process that asks: its handler is `asker`'s, or its reader runs here."""
+    if asker is not None:
+        if asker.flags & MAY_NOT_ASK:
+            raise MetaCannotAsk(asker.shown())
+        return
+    reader = current_reader.get()
+    if reader is not None:
+        raise MetaCannotAsk(reader)
 
 
 def seconds_of(timeout: float | None) -> float:

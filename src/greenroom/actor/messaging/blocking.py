@@ -22,7 +22,7 @@ from typing import Any
 from greenroom._core.current import CurrentHandoff, current_handoffs
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
-from greenroom.actor.messaging.asking import require_timeout, seconds_of, send_from_outside
+from greenroom.actor.messaging.asking import require_may_ask, require_timeout, seconds_of, send_from_outside
 from greenroom.actor.messaging.question import Question, current_handoff
 from greenroom.actor.messaging.waiting import (
     LifeWaiter,
@@ -185,7 +185,9 @@ def block_for_answer(cell: Cell, message: object, timeout: float | None, lane: L
     question = Question.__new__(Question)
     own = current_handoffs.get(get_ident()) if current_handoffs else None
     handoff = current_handoff(loop)
-    question.set_up(loop, cell, None if handoff is None else handoff.cell, seconds)
+    asker = None if handoff is None else handoff.cell
+    require_may_ask(asker)
+    question.set_up(loop, cell, asker, seconds)
     future: ThreadFuture[Any] = ThreadFuture()
     question.tell_future(future, None)
     send_from_outside(loop, cell, question, message, lane, wait_for_room)

@@ -60,7 +60,7 @@ else:
     M = TypeVar("M")
     R = TypeVar("R")
 
-__all__ = ["ActorRef", "Asked", "Request"]
+__all__ = ["ActorRef", "Alias", "Asked", "Request"]
 
 _DATA = Lane.DATA
 TERMINATED = State.TERMINATED
@@ -300,4 +300,15 @@ class ActorRef(Address, Generic[M, R]):
         return block_for_inspection(self._cell, items, timeout)
 
 
+class Alias(ActorRef):
+    """The ref of a meta-process: it can be used wherever a ref can."""
+
+    __slots__ = ()
+    __signature__ = MadeByRuntime("Alias")
+
+    def __repr__(self) -> str:
+        return f"<Alias {self.path} of {self._cell.loop.host.port.name}>"
+
+
 lend_methods(ActorRef)
+lend_methods(Alias)

@@ -26,7 +26,7 @@ from greenroom.errors import HandlerAbandoned
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.ports import Hand
-    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.messaging.ref import ActorRef, Alias
     from greenroom.actor.records.parts import ExecutorPort
 
 __all__ = ["OffloadedContext"]
@@ -125,6 +125,15 @@ class OffloadedContext(ContextRecord):
         return Context.children.fget(self)  # type: ignore[attr-defined,no-any-return]
 
     @property
+    def metas(self) -> list[Alias]:
+        """The aliases of its meta-processes, eldest first."""
+        return self._metas()
+
+    @on_loop_thread
+    def _metas(self) -> list[Alias]:
+        return Context.metas.fget(self)  # type: ignore[attr-defined,no-any-return]
+
+    @property
     def trap_exit(self) -> bool:
         """Whether the end of a linked actor comes as the message `Exit(ref, reason)`, instead of failing this one."""
         return Context.trap_exit.fget(self)  # type: ignore[attr-defined,no-any-return]
@@ -162,6 +171,9 @@ class OffloadedContext(ContextRecord):
     send_after = on_loop_thread(Context.send_after)
     send_every = on_loop_thread(Context.send_every)
     set_receive_timeout = on_loop_thread(Context.set_receive_timeout)
+    spawn_meta = unless_abandoned(Context.spawn_meta)
+    watch_fd = on_loop_thread(Context.watch_fd)
+    unwatch_fd = on_loop_thread(Context.unwatch_fd)
 
     def pipe_to_self(
         self,

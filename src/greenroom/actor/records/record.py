@@ -112,6 +112,7 @@ class Extras:
         "drain",
         "ending",
         "executor",
+        "fd_watches",
         "forced",
         "history",
         "keyed",
@@ -183,6 +184,8 @@ class Extras:
         # The receive timeout.
         self.receive_timer: ReceiveTiming | None = None
         self.pipes: dict[Cancellable, None] = {}
+        # The descriptors it watches, by their numbers.
+        self.fd_watches: dict[int, Any] | None = None
         self.log: LoggerAdapter[Logger] | None = None
 
     def has_run(self) -> bool:

@@ -6,7 +6,7 @@ import itertools
 from _thread import get_ident
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from greenroom._core.itemkinds import MESSAGE
 from greenroom.actor.api.context import Context, ContextRecord
@@ -14,13 +14,14 @@ from greenroom.actor.messaging.asking import Asked, require_timeout, seconds_of
 from greenroom.actor.messaging.blocking import require_may_block
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.stash import Stash, require_number_of_messages
-from greenroom.errors import NoMessage, StashFull, WaitsForItself
+from greenroom.errors import NoMessage, NotInWorker, StashFull, WaitsForItself
 from greenroom.lanes import Lane, as_lane
 from greenroom.system.dispatchers.processes.protocol import BLOCKS, WAITS_FOR_ROOM
 
 if TYPE_CHECKING:
     import asyncio
 
+    from greenroom.actor.messaging.ref import Alias
     from greenroom.actor.messaging.signals import MonitorRef
     from greenroom.actor.records.states import State
     from greenroom.exits import ExitReason
@@ -349,6 +350,24 @@ class RemoteContext(ContextRecord):
         link = _in_main("link")
         unlink = _in_main("unlink")
         set_receive_timeout = _in_main("set_receive_timeout")
+
+    def spawn_meta(self, meta: object, options: object = None) -> NoReturn:
+        """Raise: the sockets and threads of a meta-process are those of the main process."""
+        why = "let an actor in the main process spawn it, and send this one its alias"
+        raise NotInWorker(self.self, "spawn_meta()", why)
+
+    @property
+    def metas(self) -> list[Alias]:
+        """None: it cannot have any."""
+        return []
+
+    def watch_fd(self, fd: object, interest: int, *, once: bool = False) -> NoReturn:
+        """Raise: the descriptors of this process mean nothing to the main one."""
+        raise NotInWorker(self.self, "watch_fd()", "let an actor in the main process watch it")
+
+    def unwatch_fd(self, fd: object) -> bool:
+        """False: it cannot watch any."""
+        return False
 
     def monitor(self, ref: ActorRef) -> MonitorRef:
         """Get the message `Down(mref, ref, reason)` when `ref` has ended; every monitor gets its own."""

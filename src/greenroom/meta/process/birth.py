@@ -1,0 +1,47 @@
+"""Makes the runtime's side of a meta-process, for each of its incarnations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from greenroom.errors import MetaSpawnedBefore, NotAMeta
+from greenroom.meta.process.base import MetaBase
+from greenroom.meta.process.callbacks import callbacks_of
+from greenroom.meta.process.host import MetaHost
+
+if TYPE_CHECKING:
+    from greenroom.actor.api.context import Context
+    from greenroom.meta.process.options import MetaOptions
+
+__all__ = ["Birth", "host_of"]
+
+
+class Birth:
+    """Makes the host of each incarnation: the first from what was spawned, later ones from a function."""
+
+    __slots__ = ("_factory", "_first", "options")
+
+    def __init__(self, first: MetaHost, factory: Callable[[], MetaBase] | None, options: MetaOptions) -> None:
+        self._first: MetaHost | None = first
+        self._factory = factory
+        self.options = options
+
+    def next_host(self, ctx: Context) -> MetaHost:
+        """The host of the incarnation that begins."""
+        first, self._first = self._first, None
+        if first is not None:
+            return first
+        if self._factory is None:
+            raise MetaSpawnedBefore(ctx.self.name)
+        meta = self._factory()
+        return host_of(meta, self.options).attach(ctx)
+
+
+def host_of(meta: MetaBase, options: MetaOptions) -> MetaHost:
+    """The host of `meta`, which has had none before."""
+    if not isinstance(meta, MetaBase):
+        raise NotAMeta(f"{meta!r} is no MetaProcess")
+    if meta._host is not None:
+        raise MetaSpawnedBefore(type(meta).__name__)
+    return MetaHost(meta, callbacks_of(type(meta)), options)

@@ -1,0 +1,281 @@
+"""The runtime's side of one meta-process: whose it is, how far it is, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from _thread import get_ident
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
+from logging import Logger, LoggerAdapter
+from typing import TYPE_CHECKING, Any, cast
+
+from greenroom._core.current import current_handoffs
+from greenroom.actor.api.behavior import UNHANDLED
+from greenroom.actor.messaging.question import Question
+from greenroom.errors import AlreadyReplied, SendTimeout
+from greenroom.exits import NORMAL, ExitReason
+from greenroom.meta.process.interrupt import ReaderStopped, break_off, close_held, restore
+from greenroom.meta.process.reader import Reader, TaskReader, ThreadReader
+from greenroom.meta.process.state import MetaState
+from greenroom.runtimelog import RuntimeLog
+
+if TYPE_CHECKING:
+    from greenroom.actor.api.context import Context
+    from greenroom.actor.messaging.ref import ActorRef, Alias
+    from greenroom.lanes import Lane
+    from greenroom.meta.process.base import MetaBase
+    from greenroom.meta.process.callbacks import Callbacks
+    from greenroom.meta.process.options import MetaOptions
+
+    Call = Callable[..., Awaitable[object]]
+
+__all__ = ["MetaHost"]
+
+_log = RuntimeLog()
+
+RUNNING = MetaState.RUNNING
+SLEEP = MetaState.SLEEP
+TERMINATED = MetaState.TERMINATED
+
+AT_EASE = 1.0
+"""Seconds that a reader has to leave what it was broken off in before `terminate()` is called beside it."""
+BETWEEN_ATTEMPTS = 0.05
+BETWEEN_LOOKS = 0.25
+
+
+class MetaHost:
+    """One incarnation of one meta-process."""
+
+    __slots__ = ("_event", "_handoff", "alias", "callbacks", "ctx", "initialised", "is_stopping", "meta", "reader")
+
+    alias: Alias
+    ctx: Context
+
+    def __init__(self, meta: MetaBase, callbacks: Callbacks, options: MetaOptions) -> None:
+        self.meta = meta
+        self.callbacks = callbacks
+        self.initialised = False
+        self.is_stopping = False
+        self.reader: Reader | None = None
+        # What blocks until it is to end; made on first use, by any thread.
+        self._event: threading.Event | None = None
+        # The work of a thread that has been told how to be broken off in it.
+        self._handoff: object = None
+        meta._host = self
+        meta._send_lane = options.send_lane
+        meta._compression = options.compression
+
+    # -- beginning
+
+    def attach(self, ctx: Any) -> MetaHost:
+        """Let it be the one with this context."""
+        self.ctx = ctx
+        self.alias = cast("Alias", ctx.self)
+        return self
+
+    def detach(self) -> None:
+        """It was not spawned after all."""
+        self.meta._host = None
+
+    def initialise(self) -> None:
+        """Call its `init`, once."""
+        if not self.initialised:
+            self.initialised = True
+            result = self.meta.init()
+            if isawaitable(result):
+                getattr(result, "close", lambda: None)()
+
+    def begin(self) -> None:
+        """Have its `start` run."""
+        if self.callbacks.reads:
+            self.reader = TaskReader(self) if self.callbacks.reads_async else ThreadReader(self)
+            self.reader.begin()
+
+    # -- what the meta-process asks
+
+    @property
+    def parent(self) -> ActorRef:
+        """Whose it is."""
+        return cast("ActorRef", self.alias.parent)
+
+    @property
+    def env(self) -> Mapping[str, Any]:
+        """Its environment."""
+        return self.ctx.env
+
+    @property
+    def log(self) -> LoggerAdapter[Logger]:
+        """Its logger."""
+        return self.ctx.log
+
+    @property
+    def sender(self) -> ActorRef | None:
+        """Who sent the message in hand."""
+        return self.ctx.sender
+
+    @property
+    def stopping(self) -> threading.Event:
+        """Set when it is to end."""
+        event = self._event
+        if event is None:
+            event = self._event = threading.Event()
+            if self.is_stopping:
+                event.set()
+        return event
+
+    def send_when_room(self, target: ActorRef, message: object, lane: Lane) -> None:
+        """Send, and block until there is room; raise what ends a reader when it is to end."""
+        while True:
+            try:
+                target.send_sync(message, lane=lane, timeout=BETWEEN_LOOKS)
+                return
+            except SendTimeout:
+                if self.is_stopping:
+                    raise ReaderStopped from None
+
+    # -- messages
+
+    def handle(self, message: object) -> object:
+        """Have a message handled, or a call answered, wherever this is."""
+        meta = self.meta
+        ctx = self.ctx
+        receipt = ctx._receipt()
+        is_call = isinstance(receipt, Question)
+        handle = self.callbacks.handle_call if is_call else self.callbacks.handle_message
+        if not self.callbacks.on_loop:
+            self._note_thread()
+        meta._state = RUNNING
+        waits = False
+        try:
+            result = handle(meta, message, ctx.sender)
+            if isawaitable(result):
+                waits = True
+                return self._await(result, is_call)
+        except Exception as exc:
+            if not is_call:
+                raise
+            self._answer_with(exc)
+            return None
+        finally:
+            if not waits and meta._state is RUNNING:
+                meta._state = SLEEP
+            if not self.callbacks.on_loop:
+                restore(threading.current_thread())
+        return result if is_call or result is UNHANDLED else None
+
+    async def _await(self, result: Awaitable[object], is_call: bool) -> object:
+        meta = self.meta
+        try:
+            value = await result
+        except Exception as exc:
+            if not is_call:
+                raise
+            self._answer_with(exc)
+            return None
+        finally:
+            if meta._state is RUNNING:
+                meta._state = SLEEP
+        return value if is_call or value is UNHANDLED else None
+
+    def _answer_with(self, exc: Exception) -> None:
+        try:
+            self.ctx.fail_reply(exc)
+        except AlreadyReplied:
+            self.log.exception("handle_call() raised after it had replied, which changes nothing")
+
+    def _note_thread(self) -> None:
+        """Let the thread that works for it now be broken off, if it must be."""
+        handoff: Any = current_handoffs.get(get_ident())
+        if handoff is not None and handoff is not self._handoff:
+            self._handoff = handoff
+            thread = threading.current_thread()
+            handoff.on_cancel(lambda: break_off(thread, self.meta))
+
+    # -- the end
+
+    def reader_ended(self, reader: Reader, error: BaseException | None) -> None:
+        """Its `start` has returned, or raised. On the loop's own thread."""
+        if reader is not self.reader or self.is_stopping:
+            return
+        life = self.ctx.cell.loop.host
+        if error is None:
+            life.request_end(self.ctx.cell, NORMAL)
+        else:
+            life.request_failure(self.ctx.cell, error, why="because its start() raised")
+
+    def end_unstarted(self) -> None:
+        """Its parent ended while it was made."""
+        self._stop()
+        self.meta._state = TERMINATED
+        self._attempt_terminate(NORMAL)
+
+    def _stop(self) -> None:
+        self.is_stopping = True
+        if self._event is not None:
+            self._event.set()
+
+    def end(self, reason: ExitReason, call: Call | None) -> Awaitable[object] | None:
+        """Break off its reader, and have it terminate; what is still to be awaited, if something is.
+
+        `call` has a function called where it may block; None if nothing of it blocks.
+        """
+        self._stop()
+        reader = self.reader
+        if call is None and (reader is None or reader.over):
+            self.meta._state = TERMINATED
+            result = self._attempt_terminate(reason)
+            return self._await_terminate(result) if isawaitable(result) else None
+        return self._end_slowly(reason, call)
+
+    async def _end_slowly(self, reason: ExitReason, call: Call | None) -> None:
+        reader = self.reader
+        try:
+            if reader is not None and reader.break_off():
+                # It is about to leave: what `terminate` closes is then not in use any more.
+                await reader.wait(AT_EASE)
+            self.meta._state = TERMINATED
+            if call is None:
+                await self._await_terminate(self._attempt_terminate(reason))
+            else:
+                await call(self._attempt_terminate, reason)
+            if reader is not None and not reader.over:
+                await self._insist(reader)
+        finally:
+            close_held(self.meta)
+
+    async def _insist(self, reader: Reader) -> None:
+        """Break its reader off until it is gone; for as long as it has to stop."""
+        life = self.ctx.cell.loop.host
+        own: float | None = self.ctx.settings().stop_timeout
+        aio = asyncio.get_running_loop()
+        deadline = aio.time() + (life.port.config.stop_timeout if own is None else own)
+        attempts = 0
+        try:
+            while not reader.over and aio.time() < deadline:
+                reader.break_off(hard=attempts * BETWEEN_ATTEMPTS > AT_EASE / 2)
+                attempts += 1
+                await reader.wait(BETWEEN_ATTEMPTS)
+        finally:
+            if not reader.over:
+                told = "start() of %s does not return, whatever is done: its thread is abandoned. It is at:\n%s"
+                fields = life.log_fields(self.ctx.cell)
+                _log.error(told, self.alias, reader.where(), extra=fields)
+
+    async def _await_terminate(self, result: object) -> None:
+        if isawaitable(result):
+            try:
+                await result
+            except Exception:
+                self._say_terminate_raised()
+
+    def _attempt_terminate(self, reason: ExitReason) -> object:
+        try:
+            return self.meta.terminate(reason)
+        except Exception:
+            self._say_terminate_raised()
+            return None
+
+    def _say_terminate_raised(self) -> None:
+        fields = self.ctx.cell.loop.host.log_fields(self.ctx.cell)
+        _log.exception("terminate() of %s raised, which changes nothing", self.alias, extra=fields)

@@ -1,0 +1,81 @@
+"""How a meta-process is spawned: `MetaOptions`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from greenroom.errors import ConfigError
+from greenroom.lanes import Lane, MailboxConfig, as_lane
+from greenroom.policy.directives import Directive
+from greenroom.policy.specs import Supervision
+
+__all__ = ["Compression", "MetaOptions"]
+
+_KINDS = ("zlib", "gzip", "lzma")
+STOPS = Supervision(Directive.STOP)
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """Whether and how large messages are compressed on their way to another node.
+
+    Between actors of one machine nothing is compressed: messages pass by reference, or over a local socket.
+    """
+
+    enabled: bool = False
+    kind: str = "zlib"
+    level: int = 6
+    threshold: int = 1024
+    """Bytes: smaller messages are sent as they are."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise ConfigError("kind", self.kind, f"must be one of {', '.join(_KINDS)}")
+        if not 0 <= self.level <= 9:
+            raise ConfigError("level", self.level, "must be from 0 to 9")
+        if self.threshold < 0:
+            raise ConfigError("threshold", self.threshold, "must be a number of bytes, zero or more")
+
+
+@dataclass(frozen=True, slots=True)
+class MetaOptions:
+    """What a meta-process has, if not the defaults: the second argument of `ctx.spawn_meta`.
+
+    >>> MetaOptions(name="listener", send_lane=Lane.CONTROL).name
+    'listener'
+    """
+
+    name: str | None = None
+    """What it is called below its parent. Without one, it is called after its class and a number."""
+    mailbox: MailboxConfig | None = None
+    send_lane: Lane = Lane.DATA
+    """The lane of what it sends, unless the call names another."""
+    compression: Compression = field(default_factory=Compression)
+    env: Mapping[str, Any] | None = None
+    """What it finds in `self.env`, besides what its parent has there."""
+    stop_timeout: float | None = None
+    """Seconds that its handler has to return when it is to end; by default the system's `stop_timeout`."""
+    supervision: Supervision = STOPS
+    """What becomes of it when it fails. A restart needs `spawn_meta` to be given a function that makes it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "send_lane", as_lane(self.send_lane))
+        if not isinstance(self.compression, Compression):
+            raise ConfigError("compression", self.compression, "must be a Compression, as in Compression(enabled=True)")
+        if not isinstance(self.supervision, Supervision):
+            raise ConfigError("supervision", self.supervision, "must be a Supervision")
+
+    def for_spawn(self) -> dict[str, Any]:
+        """The options of `ctx.spawn` that it has."""
+        return {
+            "name": self.name,
+            "mailbox": self.mailbox,
+            "env": self.env,
+            "stop_timeout": self.stop_timeout,
+            "supervision": self.supervision,
+        }
+
+
+DEFAULTS = MetaOptions()
