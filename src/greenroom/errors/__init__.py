@@ -68,8 +68,10 @@ from greenroom.errors.metas import (
 )
 from greenroom.errors.places import (
     AlreadyAttached,
+    ConnectionClosed,
     DispatcherExists,
     FailedElsewhere,
+    FrameError,
     FrameTooLarge,
     HandshakeFailed,
     HookError,
@@ -113,9 +115,11 @@ __all__ = [
     "ChildRunning",
     "ClockHeldUp",
     "ConfigError",
+    "ConnectionClosed",
     "DeathPact",
     "DispatcherExists",
     "FailedElsewhere",
+    "FrameError",
     "FrameTooLarge",
     "GreenroomError",
     "HandlerAbandoned",

@@ -6,8 +6,10 @@ from greenroom.errors.base import GreenroomError
 
 __all__ = [
     "AlreadyAttached",
+    "ConnectionClosed",
     "DispatcherExists",
     "FailedElsewhere",
+    "FrameError",
     "FrameTooLarge",
     "HandshakeFailed",
     "HookError",
@@ -196,6 +198,23 @@ class FrameTooLarge(WireError, ValueError):
         )
         self.size = size
         self.limit = limit
+
+
+class FrameError(WireError, ValueError):
+    """What came over a connection is no frame, or what is to be sent cannot be one."""
+
+    code = "frame"
+
+
+class ConnectionClosed(WireError, ConnectionError):
+    """A write was asked of a connection that is over, or is being closed; `.reason` says why."""
+
+    code = "connection_closed"
+
+    def __init__(self, ref: object, reason: str) -> None:
+        super().__init__(f"{ref} cannot write any more: {reason}")
+        self.ref = ref
+        self.reason = reason
 
 
 class FailedElsewhere(GreenroomError):

@@ -8,15 +8,51 @@ from greenroom.actor.messaging.ref import Alias
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.process.options import Compression, MetaOptions
 from greenroom.meta.process.state import MetaState
+from greenroom.meta.sockets.connection import TcpConnection
+from greenroom.meta.sockets.framing import Custom, Fixed, Framing, LengthPrefixed, Lines, Raw
+from greenroom.meta.sockets.messages import (
+    Close,
+    Closed,
+    CloseWrite,
+    Connected,
+    Datagram,
+    PeerClosed,
+    Received,
+    Register,
+    SendTo,
+    StopListening,
+    Write,
+)
+from greenroom.meta.sockets.server import TcpServer, UnixServer
 
 __all__ = [
     "READ",
     "WRITE",
     "Alias",
+    "Close",
+    "CloseWrite",
+    "Closed",
     "Compression",
+    "Connected",
+    "Custom",
+    "Datagram",
     "FdWatch",
+    "Fixed",
+    "Framing",
     "IoReady",
+    "LengthPrefixed",
+    "Lines",
     "MetaOptions",
     "MetaProcess",
     "MetaState",
+    "PeerClosed",
+    "Raw",
+    "Received",
+    "Register",
+    "SendTo",
+    "StopListening",
+    "TcpConnection",
+    "TcpServer",
+    "UnixServer",
+    "Write",
 ]

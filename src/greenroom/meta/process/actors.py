@@ -10,6 +10,7 @@ from greenroom.actor.api.actor import Actor
 from greenroom.exits import SHUTDOWN, ExitReason
 
 if TYPE_CHECKING:
+    from greenroom.actor.messaging.ref import ActorRef
     from greenroom.meta.process.birth import Birth
     from greenroom.meta.process.host import MetaHost
 
@@ -39,6 +40,10 @@ class MetaActor(Actor[Any, Any]):
         """A message, or a call."""
         return self.host.handle(message)
 
+    def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> None:
+        """Somebody has ended whom a meta-process of the runtime's own watches."""
+        self.host.meta._watched_ended(ref)
+
     def inspect(self, *items: str) -> Mapping[str, Any]:
         """What the meta-process shows of itself."""
         shown: Mapping[str, Any] = self.host.meta.inspect(*items)
@@ -59,6 +64,10 @@ class LoopMeta(MetaActor):
     def post_start(self) -> None:
         """Have it read."""
         self.host.begin()
+
+    def pre_stop(self) -> None:
+        """It is to end, and those below it next."""
+        self.host.meta._before_children_end()
 
     def post_stop(self) -> object:
         """Have it end."""

@@ -35,6 +35,8 @@ class MetaBase:
 
     # Whether the handlers run on the system's event loop although they are plain functions: they never block.
     _on_loop: ClassVar[bool] = False
+    # What it is called after, if that is not its class.
+    _label: ClassVar[str | None] = None
     # What brings it to life; None until it is spawned.
     _host: HostPort | None = None
     _state: MetaState = MetaState.SLEEP
@@ -66,6 +68,14 @@ class MetaBase:
     def inspect(self, *items: str) -> Mapping[str, Any]:
         """What it shows of itself to `alias.inspect()` and observers; asked for between two messages."""
         return {}
+
+    # -- what those of the runtime do besides
+
+    def _before_children_end(self) -> None:
+        """It is to end, and those below it next."""
+
+    def _watched_ended(self, ref: ActorRef) -> None:
+        """Whom it watches has ended."""
 
     # -- what it can find out and do, from either thread
 

@@ -41,7 +41,7 @@ def spawn_meta(
         chosen["dispatcher"] = DISPATCHER
         _ensure_dispatcher(system)
     actor = LoopMeta if host.callbacks.on_loop else PoolMeta
-    label = type(meta).__name__
+    label = type(meta)._label or type(meta).__name__
     alias: Alias = system._prepare_meta(props(actor, birth), label, parent.self, chosen, host.callbacks.own_code)
     host.attach(alias._cell.record)
     try:

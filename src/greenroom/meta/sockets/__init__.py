@@ -1,0 +1,1 @@
+"""TCP, UDP and Unix sockets as meta-processes."""

@@ -1,0 +1,339 @@
+"""How a stream of bytes is cut into frames.
+
+>>> lines = Lines().decoder()
+>>> lines.feed(b"one\\ntw"), lines.feed(b"o\\n")
+([b'one'], [b'two'])
+>>> LengthPrefixed(2).encode(b"abc")
+b'\\x00\\x03abc'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, Protocol
+
+from greenroom.errors import ConfigError, FrameError, FrameTooLarge
+
+__all__ = ["RAW", "Custom", "Decoder", "Fixed", "Framing", "LengthPrefixed", "Lines", "Raw"]
+
+MIB = 1 << 20
+
+
+class Decoder(Protocol):
+    """Cuts one stream into frames."""
+
+    def feed(self, data: bytes) -> Iterable[Any]:
+        """The frames that `data` completes, at once or one by one; after them, `FrameTooLarge` or `FrameError`."""
+        ...
+
+    def finish(self) -> Iterable[Any]:
+        """The stream has ended: the frame that this completes, if there is one. Raises `FrameError` within a frame."""
+        ...
+
+
+class Framing:
+    """The base of all framings: makes a decoder for each connection, and encodes what is written."""
+
+    __slots__ = ()
+
+    def decoder(self) -> Decoder:
+        """A decoder for one connection."""
+        raise NotImplementedError
+
+    def encode(self, data: Any) -> bytes:
+        """A frame as it goes over the wire."""
+        raise NotImplementedError
+
+
+def _require_bytes(data: object) -> bytes:
+    if isinstance(data, bytes):
+        return data
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    raise TypeError(f"a connection writes bytes, not {type(data).__name__}: encode it, or give it another framing")
+
+
+def _require_size(name: str, size: object) -> int:
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ConfigError(name, size, "must be a number of bytes, and at least 1")
+    return size
+
+
+class Raw(Framing):
+    """No frames: what the network brings, in the pieces in which it comes."""
+
+    __slots__ = ()
+
+    def decoder(self) -> Decoder:
+        """It keeps nothing, so one serves all."""
+        return _RAW_DECODER
+
+    def encode(self, data: Any) -> bytes:
+        """The bytes themselves."""
+        return data if type(data) is bytes else _require_bytes(data)
+
+
+class _RawDecoder:
+    __slots__ = ()
+
+    def feed(self, data: bytes) -> Iterable[bytes]:
+        return (data,)
+
+    def finish(self) -> Iterable[bytes]:
+        return ()
+
+
+_RAW_DECODER = _RawDecoder()
+RAW = Raw()
+
+
+class Lines(Framing):
+    """Frames that end in `delimiter`, which is taken off. With an `encoding`, they are text.
+
+    What comes after the last delimiter when the stream ends is a line too.
+    """
+
+    __slots__ = ("delimiter", "encoding", "max_size")
+
+    def __init__(self, delimiter: bytes = b"\n", *, max_size: int = MIB, encoding: str | None = None) -> None:
+        given: object = delimiter
+        if not isinstance(given, bytes) or not given:
+            raise ConfigError("delimiter", delimiter, "must be bytes, and not empty")
+        self.delimiter = delimiter
+        self.max_size = _require_size("max_size", max_size)
+        if encoding is not None:
+            "".encode(encoding)  # an unknown one says so now
+        self.encoding = encoding
+
+    def decoder(self) -> Decoder:
+        """A decoder for one connection."""
+        return _LineDecoder(self)
+
+    def encode(self, data: Any) -> bytes:
+        """The line, with its delimiter."""
+        if isinstance(data, str) and self.encoding is not None:
+            return data.encode(self.encoding) + self.delimiter
+        return _require_bytes(data) + self.delimiter
+
+
+class _LineDecoder:
+    __slots__ = ("_framing", "_kept", "_searched")
+
+    def __init__(self, framing: Lines) -> None:
+        self._framing = framing
+        self._kept = bytearray()
+        # How far there is no delimiter: a long line that comes byte by byte is not searched from its start each time.
+        self._searched = 0
+
+    def feed(self, data: bytes) -> Iterable[Any]:
+        framing, kept = self._framing, self._kept
+        delimiter = framing.delimiter
+        if not kept and data.count(delimiter) == 1 and data.endswith(delimiter):  # as most come
+            return (self._shown(data[: -len(delimiter)]),)
+        kept += data
+        return self._cut()
+
+    def _cut(self) -> Iterator[Any]:
+        framing, kept = self._framing, self._kept
+        delimiter = framing.delimiter
+        start = 0
+        try:
+            while (end := kept.find(delimiter, max(start, self._searched))) >= 0:
+                frame = bytes(kept[start:end])
+                self._searched = start = end + len(delimiter)
+                yield self._shown(frame)
+        finally:
+            del kept[:start]
+            self._searched = max(0, len(kept) - len(delimiter) + 1)
+        if len(kept) > framing.max_size + len(delimiter) - 1:
+            raise FrameTooLarge(len(kept), framing.max_size)
+
+    def finish(self) -> Iterable[Any]:
+        kept, self._kept = bytes(self._kept), bytearray()
+        return (self._shown(kept),) if kept else ()
+
+    def _shown(self, line: bytes) -> Any:
+        framing = self._framing
+        if len(line) > framing.max_size:
+            raise FrameTooLarge(len(line), framing.max_size)
+        if framing.encoding is None:
+            return line
+        try:
+            return line.decode(framing.encoding)
+        except UnicodeDecodeError as exc:
+            raise FrameError(f"a line is no {framing.encoding}: {exc}") from exc
+
+
+class LengthPrefixed(Framing):
+    """Frames that begin with their length, a number of `size` bytes."""
+
+    __slots__ = ("byteorder", "max_size", "size")
+
+    def __init__(self, size: int = 4, *, byteorder: Literal["big", "little"] = "big", max_size: int = MIB) -> None:
+        if size not in (1, 2, 4, 8):
+            raise ConfigError("size", size, "must be 1, 2, 4 or 8 bytes")
+        if byteorder not in ("big", "little"):
+            raise ConfigError("byteorder", byteorder, "must be 'big' or 'little'")
+        self.size = size
+        self.byteorder: Literal["big", "little"] = byteorder
+        self.max_size = min(_require_size("max_size", max_size), (1 << 8 * size) - 1)
+
+    def decoder(self) -> Decoder:
+        """A decoder for one connection."""
+        return _LengthDecoder(self)
+
+    def encode(self, data: Any) -> bytes:
+        """The frame, with its length before it."""
+        frame = _require_bytes(data)
+        if len(frame) > self.max_size:
+            raise FrameTooLarge(len(frame), self.max_size)
+        return len(frame).to_bytes(self.size, self.byteorder) + frame
+
+
+class _LengthDecoder:
+    __slots__ = ("_framing", "_kept")
+
+    def __init__(self, framing: LengthPrefixed) -> None:
+        self._framing = framing
+        self._kept = bytearray()
+
+    def feed(self, data: bytes) -> Iterable[bytes]:
+        self._kept += data
+        return self._cut()
+
+    def _cut(self) -> Iterator[bytes]:
+        framing, kept = self._framing, self._kept
+        start, size = 0, framing.size
+        try:
+            while len(kept) - start >= size:
+                length = int.from_bytes(kept[start : start + size], framing.byteorder)
+                if length > framing.max_size:
+                    raise FrameTooLarge(length, framing.max_size)
+                if len(kept) - start - size < length:
+                    break
+                start += size + length
+                yield bytes(kept[start - length : start])
+        finally:
+            del kept[:start]
+
+    def finish(self) -> Iterable[bytes]:
+        if self._kept:
+            raise FrameError(f"the stream ended within a frame, after {len(self._kept)} bytes of it")
+        return ()
+
+
+class Fixed(Framing):
+    """Frames of `size` bytes each."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = _require_size("size", size)
+
+    def decoder(self) -> Decoder:
+        """A decoder for one connection."""
+        return _FixedDecoder(self.size)
+
+    def encode(self, data: Any) -> bytes:
+        """The frame, which must have that size."""
+        frame = _require_bytes(data)
+        if len(frame) != self.size:
+            raise FrameError(f"a frame has {self.size} bytes here, and not {len(frame)}")
+        return frame
+
+
+class _FixedDecoder:
+    __slots__ = ("_kept", "_size")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept = bytearray()
+
+    def feed(self, data: bytes) -> Iterable[bytes]:
+        size, kept = self._size, self._kept
+        if not kept and len(data) == size:
+            return (data,)
+        kept += data
+        whole = len(kept) - len(kept) % size
+        frames = [bytes(kept[start : start + size]) for start in range(0, whole, size)]
+        del kept[:whole]
+        return frames
+
+    def finish(self) -> Iterable[bytes]:
+        if self._kept:
+            raise FrameError(f"the stream ended within a frame, after {len(self._kept)} of {self._size} bytes")
+        return ()
+
+
+class Custom(Framing):
+    """Frames of your own: `decode` is called with the bytes that are left over, and takes frames from their front.
+
+    It returns the frames it finds, and deletes from the `bytearray` what they are made of. What it raises closes the
+    connection. `encode` turns what is written into bytes.
+
+    >>> def decode(data: bytearray) -> list[int]:
+    ...     numbers = list(data)
+    ...     data.clear()
+    ...     return numbers
+    >>> list(Custom(decode, lambda number: bytes([number])).decoder().feed(b"ab"))
+    [97, 98]
+    """
+
+    __slots__ = ("_decode", "_encode", "max_size")
+
+    def __init__(
+        self,
+        decode: Callable[[bytearray], Iterable[Any]],
+        encode: Callable[[Any], bytes] | None = None,
+        *,
+        max_size: int = MIB,
+    ) -> None:
+        self._decode = decode
+        self._encode = encode
+        self.max_size = _require_size("max_size", max_size)
+
+    def decoder(self) -> Decoder:
+        """A decoder for one connection."""
+        return _CustomDecoder(self._decode, self.max_size)
+
+    def encode(self, data: Any) -> bytes:
+        """What your function makes of it."""
+        return _require_bytes(data if self._encode is None else self._encode(data))
+
+
+class _CustomDecoder:
+    __slots__ = ("_decode", "_kept", "_max_size")
+
+    def __init__(self, decode: Callable[[bytearray], Iterable[Any]], max_size: int) -> None:
+        self._decode = decode
+        self._kept = bytearray()
+        self._max_size = max_size
+
+    def feed(self, data: bytes) -> Iterable[Any]:
+        self._kept += data
+        return self._cut()
+
+    def _cut(self) -> Iterator[Any]:
+        yield from self._decode(self._kept)
+        if len(self._kept) > self._max_size:
+            raise FrameTooLarge(len(self._kept), self._max_size)
+
+    def finish(self) -> Iterable[Any]:
+        if self._kept:
+            raise FrameError(f"the stream ended within a frame, after {len(self._kept)} bytes of it")
+        return ()
+
+
+def framing_of(given: object) -> Framing:
+    """A framing, given as one or by its name."""
+    if given is None or given == "raw":
+        return RAW
+    if given == "lines":
+        return Lines()
+    if given == "length":
+        return LengthPrefixed()
+    if isinstance(given, Framing):
+        return given
+    if callable(given):
+        return Custom(given)
+    raise ConfigError("framing", given, "must be Raw(), Lines(), LengthPrefixed(), Fixed(size), or a function")

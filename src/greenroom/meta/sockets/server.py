@@ -1,0 +1,316 @@
+"""`TcpServer`: takes connections, and makes a meta-process of each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from greenroom.actor.api.behavior import UNHANDLED
+from greenroom.errors import ConfigError, GreenroomError
+from greenroom.exits import NORMAL
+from greenroom.lanes import MailboxConfig
+from greenroom.meta.process.metaprocess import MetaProcess
+from greenroom.meta.process.options import MetaOptions
+from greenroom.meta.process.spawning import spawn_meta
+from greenroom.meta.sockets.alarms import set_call
+from greenroom.meta.sockets.connection import SHUTDOWN_TIMEOUT, AcceptedConnection
+from greenroom.meta.sockets.messages import StopListening
+from greenroom.meta.sockets.options import StreamOptions, require_count, require_seconds
+from greenroom.meta.sockets.wire import Wire
+from greenroom.policy.directives import Directive
+from greenroom.policy.specs import Supervision
+
+if TYPE_CHECKING:
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.exits import ExitReason
+
+__all__ = ["TcpServer", "UnixServer"]
+
+
+class TcpServer(MetaProcess):
+    """Listens on a port, and takes connections.
+
+    With a `handler`, each connection gets an actor of its own: `handler` is what `spawn` takes, and the actor gets
+    `Connected(alias, peer)`, then `Received(alias, data)` for each frame, and last `Closed(alias, reason)`. It ends
+    with its connection, and the connection with it. Without one, the parent gets all of that, for all connections.
+
+    >>> import asyncio
+    >>> from greenroom import Actor, ActorSystem, handles
+    >>> class Echo(Actor[object]):
+    ...     @handles(Received)
+    ...     def echo(self, message: Received) -> None:
+    ...         message.alias.tell(Write(message.data))
+    >>> class Front(Actor[object]):
+    ...     def pre_start(self) -> None:
+    ...         self.server = TcpServer(port=0, handler=Echo)
+    ...         self.ctx.spawn_meta(self.server)
+    ...     def receive(self, message: object) -> object:
+    ...         return self.server.address
+    >>> async def main() -> bytes:
+    ...     async with ActorSystem() as system:
+    ...         host, port = await system.spawn(Front).ask("where?")
+    ...         reader, writer = await asyncio.open_connection(host, port)
+    ...         writer.write(b"hello")
+    ...         answer = await reader.readexactly(5)
+    ...         writer.close()
+    ...         return answer
+    >>> from greenroom.meta import Received, Write
+    >>> asyncio.run(main())
+    b'hello'
+
+    Args:
+        host: The address to listen on; by default this machine alone. `"0.0.0.0"` or `"::"` for all.
+        port: The port; 0 for any that is free: see `address`.
+        handler: The actor class, or function, that gets one connection each.
+        supervision: What becomes of a handler that fails. By default it is stopped, and its connection closed;
+            restarted, it goes on with the same connection.
+        framing, idle_timeout, half_open, linger, high_water, tls, handshake_timeout: As with `TcpConnection`.
+        max_connections: How many there may be at once; further ones are closed at once.
+        register: Whether a connection waits for `Register(owner)`, sent to its alias, before it reads anything.
+        register_timeout: Seconds it waits for that.
+        mailbox: The mailbox of each handler. A full one holds its peer up.
+        write_mailbox: The mailbox of each connection: how many writes may wait for a peer that does not read.
+        backlog: How many connections the system keeps until they are taken.
+        reuse_port: Whether several servers may share the port.
+        sock: A listening socket to use instead of `host` and `port`.
+    """
+
+    _on_loop: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        handler: Any = None,
+        supervision: Supervision | None = None,
+        framing: Any = None,
+        tls: ssl.SSLContext | None = None,
+        max_connections: int | None = 50_000,
+        handshake_timeout: float = 10.0,
+        idle_timeout: float | None = None,
+        half_open: bool = False,
+        linger: float = 5.0,
+        high_water: int = 65_536,
+        register: bool = False,
+        register_timeout: float = 10.0,
+        mailbox: MailboxConfig | None = None,
+        write_mailbox: MailboxConfig | None = None,
+        backlog: int = 1024,
+        reuse_port: bool = False,
+        sock: socket.socket | None = None,
+    ) -> None:
+        self._options = StreamOptions.of(framing, idle_timeout, half_open, linger, high_water)
+        require_count("max_connections", max_connections, none=True)
+        require_count("backlog", backlog)
+        require_seconds("handshake_timeout", handshake_timeout)
+        require_seconds("register_timeout", register_timeout)
+        given: object = port
+        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 65_535:
+            raise ConfigError("port", port, "must be a number from 0 to 65535")
+        if tls is not None and not isinstance(tls, ssl.SSLContext):
+            raise ConfigError("tls", tls, "must be an ssl.SSLContext: see `tls_server()`")
+        if register and handler is not None:
+            raise ConfigError("register", register, "makes no sense with a `handler`, which owns its connection")
+        self._where = (host, port)
+        self._handler = handler
+        self._supervision = Supervision(Directive.STOP) if supervision is None else supervision
+        self._tls = tls
+        self._handshake_timeout = handshake_timeout
+        self._max_connections = max_connections
+        self._register = register
+        self._register_timeout = register_timeout
+        self._mailbox = MailboxConfig(capacity=1024) if mailbox is None else mailbox
+        self._connection_options = MetaOptions(
+            mailbox=MailboxConfig(capacity=1024) if write_mailbox is None else write_mailbox
+        )
+        self._backlog = backlog
+        self._reuse_port = reuse_port
+        self._sock = sock
+        self._server: asyncio.AbstractServer | None = None
+        self._over: asyncio.Future[None] | None = None
+        self._connections = 0
+        self._taken = 0
+        self._refused = 0
+        self._is_open = True
+        self.address: Any = None
+        """Where it listens, from `init` on: `(host, port)`, or the path of a Unix socket."""
+
+    # -- listening
+
+    def init(self) -> None:
+        """Bind the port: if that fails, there is no server, and whoever spawns it knows."""
+        if self._sock is None:
+            self._sock = self._bind()
+        self._sock.setblocking(False)
+        self.address = self._sock.getsockname()
+
+    def _bind(self) -> socket.socket:
+        host, port = self._where
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=self._backlog, reuse_port=self._reuse_port)
+
+    async def start(self) -> None:
+        """Take connections until it is to end."""
+        aio = asyncio.get_running_loop()
+        self._over = aio.create_future()
+        secured: dict[str, Any] = {}
+        if self._tls is not None:
+            secured = {
+                "ssl": self._tls,
+                "ssl_handshake_timeout": self._handshake_timeout,
+                "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT,
+            }
+        loop = self._require_host("a server").ctx.cell.loop
+        options = self._options
+        create = aio.create_unix_server if _is_unix(self._sock) else aio.create_server
+        self._server = await create(
+            lambda: Wire(options, loop, self._accept), sock=self._sock, backlog=self._backlog, **secured
+        )
+        await self._over
+
+    def _accept(self, wire: Wire) -> None:
+        """A connection is up."""
+        if not self._is_open or (self._max_connections is not None and self._connections >= self._max_connections):
+            self._refused += 1
+            wire.lost = True
+            wire.transport.abort()
+            return
+        connection = AcceptedConnection(wire)
+        ctx = self._require_host("a server").ctx
+        try:
+            spawn_meta(connection, ctx, self._connection_options, None)
+            owner = self._owner_of(ctx)
+        except GreenroomError as exc:
+            self._refused += 1
+            self.log.error("a connection from %s is refused: %s", wire.peer, exc)
+            wire.lost = True
+            wire.transport.abort()
+            return
+        self._connections += 1
+        self._taken += 1
+        handler = owner if self._handler is not None else None
+        connection._take(wire, owner, lambda: self._forget(connection, handler), holds=self._register)
+        if self._register:
+            set_call(wire._loop, self._register_timeout, lambda: _close_unregistered(wire))
+
+    def _owner_of(self, ctx: Any) -> ActorRef:
+        if self._handler is None:
+            return self.parent
+        ref: ActorRef = ctx.spawn(self._handler, mailbox=self._mailbox, supervision=self._supervision)
+        return ref
+
+    def _forget(self, connection: AcceptedConnection, handler: ActorRef | None) -> None:
+        """A connection is over, and its owner knows."""
+        self._connections -= 1
+        connection._lost()
+        if handler is not None:
+            handler.stop(after_queued=True)
+        if not self._is_open and self._connections == 0:
+            self._end()
+
+    # -- messages
+
+    def handle_message(self, message: Any) -> object:
+        """`StopListening`."""
+        if not isinstance(message, StopListening):
+            return UNHANDLED
+        self._close_listener()
+        if self._connections == 0:
+            self._end()
+        return None
+
+    def handle_call(self, request: Any) -> object:
+        """The same."""
+        return self.handle_message(request)
+
+    def inspect(self, *items: str) -> Mapping[str, Any]:
+        """Where it listens, and how many connections there are and have been."""
+        shown = {
+            "address": self.address,
+            "listening": self._is_open,
+            "connections": self._connections,
+            "taken": self._taken,
+            "refused": self._refused,
+        }
+        return {name: shown[name] for name in items if name in shown} if items else shown
+
+    # -- the end
+
+    def _end(self) -> None:
+        host = self._require_host("a server")
+        host.ctx.cell.loop.host.request_end(host.ctx.cell, NORMAL)
+
+    def _close_listener(self) -> None:
+        self._is_open = False
+        if self._server is not None:
+            self._server.close()
+        elif self._sock is not None:
+            self._sock.close()
+
+    def _before_children_end(self) -> None:
+        """No further connection comes while those that are there are closed."""
+        self._close_listener()
+
+    def terminate(self, reason: ExitReason) -> object:
+        """Listen no more."""
+        self._close_listener()
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+        return None
+
+
+class UnixServer(TcpServer):
+    """The same, on a Unix socket at `path`, which is removed at the end."""
+
+    def __init__(self, path: str | os.PathLike[str], *, mode: int = 0o600, **options: Any) -> None:
+        self._path = Path(path)
+        self._mode = mode
+        super().__init__(**options)
+
+    def _bind(self) -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._remove_stale()
+            sock.bind(str(self._path))
+            self._path.chmod(self._mode)
+            sock.listen(self._backlog)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def _remove_stale(self) -> None:
+        """Remove the socket of a server that is gone; one that answers stays, and binding fails."""
+        if not self._path.is_socket():
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(0.2)
+            try:
+                probe.connect(str(self._path))
+            except (ConnectionRefusedError, FileNotFoundError):
+                self._path.unlink(missing_ok=True)
+            except OSError:
+                pass
+
+    def terminate(self, reason: ExitReason) -> object:
+        """Listen no more, and remove the path."""
+        super().terminate(reason)
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+        return None
+
+
+def _is_unix(sock: socket.socket | None) -> bool:
+    return sock is not None and sock.family == getattr(socket, "AF_UNIX", None)
+
+
+def _close_unregistered(wire: Wire) -> None:
+    if wire.holds and not wire.lost:
+        wire.close("not registered")

@@ -1,0 +1,296 @@
+"""One stream of bytes, between asyncio's transport and the owner of a connection.
+
+**To the owner.** Frames are told to the owner as they come. If its mailbox is full they wait, and nothing is read from
+the other side: the network holds it up.
+
+**From the owner.** What is written goes into the transport's buffer. While that is full the connection handles no
+further message, and its own mailbox fills: whoever writes is held up, or told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from greenroom._core.delivery.admission import Waiter
+from greenroom.errors import FrameTooLarge
+from greenroom.lanes import Lane
+from greenroom.meta.sockets.alarms import CallAlarm, set_call
+from greenroom.meta.sockets.messages import Closed, Connected, PeerClosed, Received
+
+if TYPE_CHECKING:
+    from greenroom._core.mailbox.cell import Cell
+    from greenroom._core.scheduler.loop import Loop
+    from greenroom.actor.messaging.ref import ActorRef, Alias
+    from greenroom.meta.sockets.options import StreamOptions
+
+__all__ = ["Wire"]
+
+DATA = Lane.DATA
+
+
+class Wire(asyncio.Protocol):
+    """The protocol of one asyncio transport. All its methods are for the loop's own thread."""
+
+    __slots__ = (
+        "_alarm",
+        "_decoder",
+        "_drained",
+        "_heard",
+        "_is_given_up",
+        "_loop",
+        "_on_lost",
+        "_on_made",
+        "_owner",
+        "_pending",
+        "_waiter",
+        "alias",
+        "bytes_in",
+        "bytes_out",
+        "error",
+        "frames_in",
+        "holds",
+        "lost",
+        "options",
+        "peer",
+        "reason",
+        "transport",
+    )
+
+    alias: Alias
+    transport: Any
+
+    def __init__(self, options: StreamOptions, loop: Loop, on_made: Callable[[Wire], object]) -> None:
+        self.options = options
+        self._loop = loop
+        # Called when it is up; and, once all has been told, when it is over.
+        self._on_made = on_made
+        self._on_lost: Callable[[Wire], object] | None = None
+        self._decoder = options.framing.decoder()
+        self._owner: Cell | None = None
+        # What waits for room in the owner's mailbox, or for an owner; None while nothing does.
+        self._pending: deque[object] | None = None
+        self._waiter: Waiter | None = None
+        # Whether it waits for an owner.
+        self.holds = False
+        # Whether it is over when it is lost, whatever waits.
+        self._is_given_up = False
+        # Done when there is room in the transport's buffer again; None while there is.
+        self._drained: asyncio.Future[None] | None = None
+        self._alarm: CallAlarm | None = None
+        self._heard = 0.0
+        self.peer: Any = None
+        self.reason: str | None = None
+        self.error: BaseException | None = None
+        self.lost = False
+        self.bytes_in = self.bytes_out = self.frames_in = 0
+
+    # -- what asyncio calls
+
+    def connection_made(self, transport: Any) -> None:
+        """It is up."""
+        self.transport = transport
+        self.peer = transport.get_extra_info("peername")
+        transport.set_write_buffer_limits(high=self.options.high_water)
+        self._on_made(self)
+        if self.options.idle_timeout is not None and not self.lost:
+            self._heard = self._loop.now()
+            self._alarm = set_call(self._loop, self.options.idle_timeout, self._look_if_idle)
+
+    def data_received(self, data: bytes) -> None:
+        """Something has come."""
+        self.bytes_in += len(data)
+        if self._alarm is not None:
+            self._heard = self._loop.now()
+        if self.reason is not None:
+            return  # it is being closed: nobody wants it
+        alias = self.alias
+        try:
+            for frame in self._decoder.feed(data):
+                self.frames_in += 1
+                self.tell(Received(alias, frame))
+        except FrameTooLarge as exc:
+            self.close("frame too large", exc, abort=True)
+        except Exception as exc:
+            self.close("bad frame", exc, abort=True)
+
+    def eof_received(self) -> bool:
+        """The other side writes no more; True to go on writing."""
+        if self.reason is not None:
+            return False
+        try:
+            for frame in self._decoder.finish():
+                self.frames_in += 1
+                self.tell(Received(self.alias, frame))
+        except FrameTooLarge as exc:
+            self.close("frame too large", exc, abort=True)
+            return False
+        except Exception as exc:
+            self.close("truncated", exc, abort=True)
+            return False
+        if self.options.half_open and self.transport.get_extra_info("sslcontext") is None:
+            self.tell(PeerClosed(self.alias))
+            return True
+        self.reason = "eof"
+        return False
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """It is over."""
+        self.lost = True
+        if self._alarm is not None:
+            self._alarm.disarm(self._loop.timers)
+            self._alarm = None
+        if self.reason is None:
+            self.reason, self.error = ("closed", None) if exc is None else ("reset", exc)
+        self._let_writers_go()
+        if self._owner is not None and not (self._owner.closed and self._pending is None):
+            self.tell(Closed(self.alias, self.reason, self.error))
+        if self._pending is None or self._is_given_up:
+            self._over()
+
+    def pause_writing(self) -> None:
+        """Its buffer is full."""
+        self._drained = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        """There is room again."""
+        self._let_writers_go()
+
+    def _let_writers_go(self) -> None:
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+
+    # -- to the owner
+
+    def begin(self, alias: Alias, owner: ActorRef | None, holds: bool, on_lost: Callable[[Wire], object]) -> None:
+        """Tell `owner` that it is up; with `holds`, nothing else until it has another one."""
+        self.alias = alias
+        self._on_lost = on_lost
+        self._owner = None if owner is None else owner._cell
+        if owner is not None:
+            self.tell(Connected(alias, self.peer))
+        if holds:
+            self.holds = True
+            self._pause()
+            if self._pending is None:
+                self._pending = deque()
+
+    def hand_over(self, owner: ActorRef) -> None:
+        """Let what comes from now on, and what waits, go to `owner`."""
+        if self._waiter is not None and self._owner is not None:
+            self._loop.admission.give_up(self._owner, self._waiter)
+            self._waiter = None
+        self._owner = owner._cell
+        self.holds = False
+        if self._pending is not None:
+            self._deliver_pending()
+
+    def tell(self, message: object) -> None:
+        """Tell the owner, now or when there is room."""
+        if self._pending is not None:
+            self._pending.append(message)
+            return
+        owner = self._owner
+        if owner is None:
+            return
+        if self._loop.admission.has_room(owner, DATA):
+            owner.accept(message, self.alias, DATA)
+        else:
+            self._pending = deque((message,))
+            self._pause()
+            self._deliver_pending()
+
+    def _deliver_pending(self) -> None:
+        """Tell the owner what waits, as far as there is room; then read on."""
+        pending, owner, admission = self._pending, self._owner, self._loop.admission
+        if self._waiter is not None or self.holds or owner is None or pending is None:
+            return
+        while pending:
+            if not admission.has_room(owner, DATA):
+                self._waiter = Waiter(pending[0], self.alias, DATA, self._let_in)
+                admission.wait_for_room(owner, self._waiter)
+                return
+            owner.accept(pending.popleft(), self.alias, DATA)
+        self._pending = None
+        if self.lost:
+            self._over()
+        elif not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _let_in(self, refused: BaseException | None) -> None:
+        """What waited for room is in the owner's mailbox, or nowhere."""
+        self._waiter = None
+        if self._pending:
+            self._pending.popleft()
+        self._deliver_pending()
+
+    def _pause(self) -> None:
+        if not self.lost and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def give_up(self) -> None:
+        """Nobody is to be told any more: what waits is a dead letter."""
+        if self._waiter is not None and self._owner is not None:
+            self._loop.admission.give_up(self._owner, self._waiter)
+            self._waiter = None
+        pending, self._pending = self._pending, None
+        owner = None if self._owner is None else self._owner.shown()
+        for message in pending or ():
+            self._loop.host.publish(message, owner, self.alias, "the connection ended")
+        self._owner = None
+        self.holds = False
+
+    def on_lost(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when it is lost, whoever has yet to be told: nobody is waited for any more."""
+        self._is_given_up = True
+        self._on_lost = lambda wire: tell()
+
+    def _over(self) -> None:
+        on_lost, self._on_lost = self._on_lost, None
+        if on_lost is not None:
+            on_lost(self)
+
+    # -- from the owner
+
+    def write(self, frame: bytes) -> asyncio.Future[None] | None:
+        """Send a frame; what to wait for before the next, if the buffer is full."""
+        self.bytes_out += len(frame)
+        if self._alarm is not None:
+            self._heard = self._loop.now()
+        self.transport.write(frame)
+        return self._drained
+
+    def close_write(self) -> bool:
+        """Send no more; False when that is not possible here."""
+        if not self.transport.can_write_eof():
+            return False
+        self.transport.write_eof()
+        return True
+
+    def close(self, reason: str, error: BaseException | None = None, *, abort: bool = False) -> None:
+        """Close it: when all is written, but no later than it may linger; with `abort` at once."""
+        if self.reason is None:
+            self.reason, self.error = reason, error
+        if self.lost:
+            return
+        if abort:
+            self.transport.abort()
+            return
+        if not self.transport.is_closing():
+            if self._alarm is not None:
+                self._alarm.disarm(self._loop.timers)
+            self._alarm = set_call(self._loop, self.options.linger, self.transport.abort)
+            self.transport.close()
+
+    def _look_if_idle(self) -> None:
+        quiet = self._loop.now() - self._heard
+        limit = self.options.idle_timeout
+        if limit is None or self.transport.is_closing():
+            return
+        if quiet >= limit:
+            self.close("idle")
+        else:
+            self._alarm = set_call(self._loop, limit - quiet, self._look_if_idle)
