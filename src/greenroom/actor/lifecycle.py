@@ -114,7 +114,7 @@ class Lifecycle(MessageHost):
         self.closed = False
         self.spawned = 0
         self.terminated = 0
-        # Those that wait to be started again.
+        # Those that wait: to be started again, or for the world outside.
         self.resting: dict[Cell, None] = {}
         # What the system's end discards; None while it goes on.
         self.discards: Discards | None = None

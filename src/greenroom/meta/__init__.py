@@ -8,6 +8,7 @@ from greenroom.actor.messaging.ref import Alias
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.process.options import Compression, MetaOptions
 from greenroom.meta.process.state import MetaState
+from greenroom.meta.sockets.client import TcpClient, UnixClient
 from greenroom.meta.sockets.connection import TcpConnection
 from greenroom.meta.sockets.framing import Custom, Fixed, Framing, LengthPrefixed, Lines, Raw
 from greenroom.meta.sockets.messages import (
@@ -24,6 +25,8 @@ from greenroom.meta.sockets.messages import (
     Write,
 )
 from greenroom.meta.sockets.server import TcpServer, UnixServer
+from greenroom.meta.sockets.tls import tls_client, tls_server
+from greenroom.meta.sockets.udp import UdpServer
 
 __all__ = [
     "READ",
@@ -51,8 +54,13 @@ __all__ = [
     "Register",
     "SendTo",
     "StopListening",
+    "TcpClient",
     "TcpConnection",
     "TcpServer",
+    "UdpServer",
+    "UnixClient",
     "UnixServer",
     "Write",
+    "tls_client",
+    "tls_server",
 ]

@@ -91,6 +91,7 @@ class MetaHost:
         if self.callbacks.reads:
             self.reader = TaskReader(self) if self.callbacks.reads_async else ThreadReader(self)
             self.reader.begin()
+        self.meta._has_begun()
 
     # -- what the meta-process asks
 

@@ -111,7 +111,32 @@ class TcpConnection(MetaProcess):
         """Let `wire` be its own, and `owner` hear of it; `on_lost` is called when it is over."""
         self._wire = wire
         self._belong_to(owner)
-        wire.begin(self.id, owner, holds, lambda wire: on_lost())
+        wire.begin(self.id, owner, holds=holds, on_lost=lambda wire: on_lost(), on_stall=self._stall)
+        self._stall(False)
+
+    def _has_begun(self) -> None:
+        """Until it is connected, messages wait."""
+        if self._wire is None:
+            self._stall(True)
+
+    def _stall(self, stalls: bool) -> None:
+        """Let messages wait, for as long as the network does not take what they bring; it can be stopped all the same.
+
+        What a closed connection is still sent does not wait: it is told that it is too late.
+        """
+        cell = self._require_host("a connection").ctx.cell
+        life = cell.loop.host
+        if stalls:
+            if not self._is_final():
+                cell.hold()
+                life.resting[cell] = None
+        elif cell in life.resting:
+            life.resting.pop(cell, None)
+            cell.release()
+
+    def _is_final(self) -> bool:
+        """Whether it is closed, and there is no other wire to come."""
+        return self._wire is not None and self._wire.reason is not None
 
     def _belong_to(self, owner: ActorRef) -> None:
         """Let it end with `owner`."""
@@ -146,7 +171,8 @@ class TcpConnection(MetaProcess):
                 self.log.error("this cannot be written, and is a dead letter: %s", exc)
                 self._bury(message, f"cannot be written: {exc}")
                 return None
-            return wire.write(frame)
+            wire.write(frame)
+            return None
         return self._control(message)
 
     def _control(self, message: object) -> object:
@@ -206,6 +232,8 @@ class TcpConnection(MetaProcess):
 
     def terminate(self, reason: ExitReason) -> object:
         """Close it, and wait until what was written is sent."""
+        host = self._require_host("a connection")
+        host.ctx.cell.loop.host.resting.pop(host.ctx.cell, None)
         wire = self._wire
         sock: socket.socket | None = getattr(self, "_sock", None)
         if wire is None:

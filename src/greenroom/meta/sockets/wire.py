@@ -43,6 +43,7 @@ class Wire(asyncio.Protocol):
         "_loop",
         "_on_lost",
         "_on_made",
+        "_on_stall",
         "_owner",
         "_pending",
         "_waiter",
@@ -68,6 +69,8 @@ class Wire(asyncio.Protocol):
         # Called when it is up; and, once all has been told, when it is over.
         self._on_made = on_made
         self._on_lost: Callable[[Wire], object] | None = None
+        # Called when no further message is to be handled, for now, and when they are again.
+        self._on_stall: Callable[[bool], object] | None = None
         self._decoder = options.framing.decoder()
         self._owner: Cell | None = None
         # What waits for room in the owner's mailbox, or for an owner; None while nothing does.
@@ -133,7 +136,7 @@ class Wire(asyncio.Protocol):
         if self.options.half_open and self.transport.get_extra_info("sslcontext") is None:
             self.tell(PeerClosed(self.alias))
             return True
-        self.reason = "eof"
+        self._leave("eof", None)
         return False
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -142,21 +145,24 @@ class Wire(asyncio.Protocol):
         if self._alarm is not None:
             self._alarm.disarm(self._loop.timers)
             self._alarm = None
-        if self.reason is None:
-            self.reason, self.error = ("closed", None) if exc is None else ("reset", exc)
+        self._leave("closed" if exc is None else "reset", exc)
         self._let_writers_go()
         if self._owner is not None and not (self._owner.closed and self._pending is None):
-            self.tell(Closed(self.alias, self.reason, self.error))
+            self.tell(Closed(self.alias, self.reason or "closed", self.error))
         if self._pending is None or self._is_given_up:
             self._over()
 
     def pause_writing(self) -> None:
         """Its buffer is full."""
         self._drained = asyncio.get_running_loop().create_future()
+        if self._on_stall is not None:
+            self._on_stall(True)
 
     def resume_writing(self) -> None:
         """There is room again."""
         self._let_writers_go()
+        if self._on_stall is not None and self.reason is None:
+            self._on_stall(False)
 
     def _let_writers_go(self) -> None:
         drained, self._drained = self._drained, None
@@ -165,13 +171,21 @@ class Wire(asyncio.Protocol):
 
     # -- to the owner
 
-    def begin(self, alias: Alias, owner: ActorRef | None, holds: bool, on_lost: Callable[[Wire], object]) -> None:
+    def begin(
+        self,
+        alias: Alias,
+        owner: ActorRef,
+        *,
+        holds: bool,
+        on_lost: Callable[[Wire], object],
+        on_stall: Callable[[bool], object],
+    ) -> None:
         """Tell `owner` that it is up; with `holds`, nothing else until it has another one."""
         self.alias = alias
         self._on_lost = on_lost
-        self._owner = None if owner is None else owner._cell
-        if owner is not None:
-            self.tell(Connected(alias, self.peer))
+        self._on_stall = on_stall
+        self._owner = owner._cell
+        self.tell(Connected(alias, self.peer))
         if holds:
             self.holds = True
             self._pause()
@@ -272,8 +286,7 @@ class Wire(asyncio.Protocol):
 
     def close(self, reason: str, error: BaseException | None = None, *, abort: bool = False) -> None:
         """Close it: when all is written, but no later than it may linger; with `abort` at once."""
-        if self.reason is None:
-            self.reason, self.error = reason, error
+        self._leave(reason, error)
         if self.lost:
             return
         if abort:
@@ -284,6 +297,13 @@ class Wire(asyncio.Protocol):
                 self._alarm.disarm(self._loop.timers)
             self._alarm = set_call(self._loop, self.options.linger, self.transport.abort)
             self.transport.close()
+
+    def _leave(self, reason: str, error: BaseException | None) -> None:
+        """It is closed from now on, because of the first reason there is: nothing more can be written."""
+        if self.reason is None:
+            self.reason, self.error = reason, error
+            if self._on_stall is not None:
+                self._on_stall(True)
 
     def _look_if_idle(self) -> None:
         quiet = self._loop.now() - self._heard
