@@ -10,7 +10,6 @@ from greenroom.meta.process.options import Compression, MetaOptions
 from greenroom.meta.process.state import MetaState
 from greenroom.meta.sockets.client import TcpClient, UnixClient
 from greenroom.meta.sockets.connection import TcpConnection
-from greenroom.meta.sockets.framing import Custom, Fixed, Framing, LengthPrefixed, Lines, Raw
 from greenroom.meta.sockets.messages import (
     Close,
     Closed,
@@ -27,6 +26,7 @@ from greenroom.meta.sockets.messages import (
 from greenroom.meta.sockets.server import TcpServer, UnixServer
 from greenroom.meta.sockets.tls import tls_client, tls_server
 from greenroom.meta.sockets.udp import UdpServer
+from greenroom.meta.streams.framing import Custom, Fixed, Framing, LengthPrefixed, Lines, Raw
 
 __all__ = [
     "READ",

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.errors import ConfigError
 from greenroom.errors.base import in_words
-from greenroom.meta.sockets.alarms import sleep
 from greenroom.meta.sockets.connection import SHUTDOWN_TIMEOUT, TcpConnection
 from greenroom.meta.sockets.messages import Closed
-from greenroom.meta.sockets.options import StreamOptions, require_count, require_seconds
+from greenroom.meta.sockets.options import StreamOptions
 from greenroom.meta.sockets.wire import Wire
+from greenroom.meta.streams.alarms import sleep
+from greenroom.meta.streams.checks import require_count, require_seconds
 from greenroom.policy.backoff import Backoff
 
 if TYPE_CHECKING:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
-from typing import Any
 
-from greenroom.errors import ConfigError
-from greenroom.meta.sockets.framing import RAW, Framing, framing_of
+from greenroom.meta.streams.checks import require_count, require_seconds
+from greenroom.meta.streams.framing import RAW, Framing, framing_of
 
-__all__ = ["StreamOptions", "require_seconds"]
+__all__ = ["StreamOptions"]
 
 
 @dataclass(slots=True)
@@ -31,19 +29,3 @@ class StreamOptions:
         require_seconds("linger", linger)
         require_count("high_water", high_water)
         return StreamOptions(framing_of(framing), idle_timeout, bool(half_open), linger, high_water)
-
-
-def require_seconds(name: str, value: Any, *, none: bool = False) -> None:
-    """Raise unless it is a number of seconds, or None if that is allowed."""
-    if none and value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
-        raise ConfigError(name, value, f"must be a number of seconds, zero or more{', or None' if none else ''}")
-
-
-def require_count(name: str, value: Any, *, none: bool = False) -> None:
-    """Raise unless it is a whole number, at least 1, or None if that is allowed."""
-    if none and value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(name, value, f"must be a whole number, and at least 1{', or None' if none else ''}")

@@ -18,11 +18,12 @@ from greenroom.lanes import MailboxConfig
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.process.options import MetaOptions
 from greenroom.meta.process.spawning import spawn_meta
-from greenroom.meta.sockets.alarms import set_call
 from greenroom.meta.sockets.connection import SHUTDOWN_TIMEOUT, AcceptedConnection
 from greenroom.meta.sockets.messages import StopListening
-from greenroom.meta.sockets.options import StreamOptions, require_count, require_seconds
+from greenroom.meta.sockets.options import StreamOptions
 from greenroom.meta.sockets.wire import Wire
+from greenroom.meta.streams.alarms import set_call
+from greenroom.meta.streams.checks import require_count, require_port, require_seconds
 from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
 
@@ -111,9 +112,7 @@ class TcpServer(MetaProcess):
         require_count("backlog", backlog)
         require_seconds("handshake_timeout", handshake_timeout)
         require_seconds("register_timeout", register_timeout)
-        given: object = port
-        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 65_535:
-            raise ConfigError("port", port, "must be a number from 0 to 65535")
+        require_port(port)
         if tls is not None and not isinstance(tls, ssl.SSLContext):
             raise ConfigError("tls", tls, "must be an ssl.SSLContext: see `tls_server()`")
         if register and handler is not None:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actor.api.behavior import UNHANDLED
-from greenroom.errors import BadArgument, ConfigError
+from greenroom.errors import BadArgument
 from greenroom.lanes import Lane
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.sockets.messages import Close, Datagram, SendTo
-from greenroom.meta.sockets.options import require_count
+from greenroom.meta.streams.checks import require_count, require_port
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
@@ -51,9 +51,7 @@ class UdpServer(MetaProcess):
         reuse_port: bool = False,
     ) -> None:
         require_count("max_size", max_size)
-        given: object = port
-        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 65_535:
-            raise ConfigError("port", port, "must be a number from 0 to 65535")
+        require_port(port)
         self._where = (host, port)
         self._owner = owner
         self._max_size = max_size

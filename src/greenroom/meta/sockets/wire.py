@@ -10,28 +10,23 @@ further message, and its own mailbox fills: whoever writes is held up, or told.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.delivery.admission import Waiter
 from greenroom.errors import FrameTooLarge
-from greenroom.lanes import Lane
-from greenroom.meta.sockets.alarms import CallAlarm, set_call
 from greenroom.meta.sockets.messages import Closed, Connected, PeerClosed, Received
+from greenroom.meta.streams.alarms import CallAlarm, set_call
+from greenroom.meta.streams.outlet import Outlet
 
 if TYPE_CHECKING:
-    from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.messaging.ref import ActorRef, Alias
     from greenroom.meta.sockets.options import StreamOptions
 
 __all__ = ["Wire"]
 
-DATA = Lane.DATA
 
-
-class Wire(asyncio.Protocol):
+class Wire(Outlet, asyncio.Protocol):
     """The protocol of one asyncio transport. All its methods are for the loop's own thread."""
 
     __slots__ = (
@@ -40,19 +35,13 @@ class Wire(asyncio.Protocol):
         "_drained",
         "_heard",
         "_is_given_up",
-        "_loop",
         "_on_lost",
         "_on_made",
         "_on_stall",
-        "_owner",
-        "_pending",
-        "_waiter",
-        "alias",
         "bytes_in",
         "bytes_out",
         "error",
         "frames_in",
-        "holds",
         "lost",
         "options",
         "peer",
@@ -60,24 +49,17 @@ class Wire(asyncio.Protocol):
         "transport",
     )
 
-    alias: Alias
     transport: Any
 
     def __init__(self, options: StreamOptions, loop: Loop, on_made: Callable[[Wire], object]) -> None:
+        super().__init__(loop)
         self.options = options
-        self._loop = loop
         # Called when it is up; and, once all has been told, when it is over.
         self._on_made = on_made
         self._on_lost: Callable[[Wire], object] | None = None
         # Called when no further message is to be handled, for now, and when they are again.
         self._on_stall: Callable[[bool], object] | None = None
         self._decoder = options.framing.decoder()
-        self._owner: Cell | None = None
-        # What waits for room in the owner's mailbox, or for an owner; None while nothing does.
-        self._pending: deque[object] | None = None
-        self._waiter: Waiter | None = None
-        # Whether it waits for an owner.
-        self.holds = False
         # Whether it is over when it is lost, whatever waits.
         self._is_given_up = False
         # Done when there is room in the transport's buffer again; None while there is.
@@ -147,9 +129,9 @@ class Wire(asyncio.Protocol):
             self._alarm = None
         self._leave("closed" if exc is None else "reset", exc)
         self._let_writers_go()
-        if self._owner is not None and not (self._owner.closed and self._pending is None):
+        if self.is_heard() or self.is_behind():
             self.tell(Closed(self.alias, self.reason or "closed", self.error))
-        if self._pending is None or self._is_given_up:
+        if not self.is_behind() or self._is_given_up:
             self._over()
 
     def pause_writing(self) -> None:
@@ -187,75 +169,17 @@ class Wire(asyncio.Protocol):
         self._owner = owner._cell
         self.tell(Connected(alias, self.peer))
         if holds:
-            self.holds = True
-            self._pause()
-            if self._pending is None:
-                self._pending = deque()
-
-    def hand_over(self, owner: ActorRef) -> None:
-        """Let what comes from now on, and what waits, go to `owner`."""
-        if self._waiter is not None and self._owner is not None:
-            self._loop.admission.give_up(self._owner, self._waiter)
-            self._waiter = None
-        self._owner = owner._cell
-        self.holds = False
-        if self._pending is not None:
-            self._deliver_pending()
-
-    def tell(self, message: object) -> None:
-        """Tell the owner, now or when there is room."""
-        if self._pending is not None:
-            self._pending.append(message)
-            return
-        owner = self._owner
-        if owner is None:
-            return
-        if self._loop.admission.has_room(owner, DATA):
-            owner.accept(message, self.alias, DATA)
-        else:
-            self._pending = deque((message,))
-            self._pause()
-            self._deliver_pending()
-
-    def _deliver_pending(self) -> None:
-        """Tell the owner what waits, as far as there is room; then read on."""
-        pending, owner, admission = self._pending, self._owner, self._loop.admission
-        if self._waiter is not None or self.holds or owner is None or pending is None:
-            return
-        while pending:
-            if not admission.has_room(owner, DATA):
-                self._waiter = Waiter(pending[0], self.alias, DATA, self._let_in)
-                admission.wait_for_room(owner, self._waiter)
-                return
-            owner.accept(pending.popleft(), self.alias, DATA)
-        self._pending = None
-        if self.lost:
-            self._over()
-        elif not self.transport.is_closing():
-            self.transport.resume_reading()
-
-    def _let_in(self, refused: BaseException | None) -> None:
-        """What waited for room is in the owner's mailbox, or nowhere."""
-        self._waiter = None
-        if self._pending:
-            self._pending.popleft()
-        self._deliver_pending()
+            self.hold()
 
     def _pause(self) -> None:
         if not self.lost and not self.transport.is_closing():
             self.transport.pause_reading()
 
-    def give_up(self) -> None:
-        """Nobody is to be told any more: what waits is a dead letter."""
-        if self._waiter is not None and self._owner is not None:
-            self._loop.admission.give_up(self._owner, self._waiter)
-            self._waiter = None
-        pending, self._pending = self._pending, None
-        owner = None if self._owner is None else self._owner.shown()
-        for message in pending or ():
-            self._loop.host.publish(message, owner, self.alias, "the connection ended")
-        self._owner = None
-        self.holds = False
+    def _resume(self) -> None:
+        if self.lost:
+            self._over()
+        elif not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def on_lost(self, tell: Callable[[], object]) -> None:
         """Have `tell` called when it is lost, whoever has yet to be told: nobody is waited for any more."""

@@ -1,0 +1,116 @@
+"""Tells an owner what comes from outside, and holds the source up when the owner's mailbox is full."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from greenroom._core.delivery.admission import Waiter
+from greenroom.lanes import Lane
+
+if TYPE_CHECKING:
+    from greenroom._core.mailbox.cell import Cell
+    from greenroom._core.scheduler.loop import Loop
+    from greenroom.actor.messaging.ref import ActorRef, Alias
+
+__all__ = ["Outlet"]
+
+DATA = Lane.DATA
+
+
+class Outlet:
+    """What a source is to its owner. All its methods are for the loop's own thread. A subclass says how to pause."""
+
+    __slots__ = ("_loop", "_owner", "_pending", "_waiter", "alias", "holds")
+
+    alias: Alias
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._owner: Cell | None = None
+        # What waits for room in the owner's mailbox, or for an owner; None while nothing does.
+        self._pending: deque[object] | None = None
+        self._waiter: Waiter | None = None
+        # Whether it waits for an owner.
+        self.holds = False
+
+    def _pause(self) -> None:
+        """Let nothing more come."""
+        raise NotImplementedError
+
+    def _resume(self) -> None:
+        """Go on: all has been told."""
+        raise NotImplementedError
+
+    def hand_over(self, owner: ActorRef) -> None:
+        """Let what comes from now on, and what waits, go to `owner`."""
+        if self._waiter is not None and self._owner is not None:
+            self._loop.admission.give_up(self._owner, self._waiter)
+            self._waiter = None
+        self._owner = owner._cell
+        self.holds = False
+        if self._pending is not None:
+            self._deliver_pending()
+
+    def hold(self) -> None:
+        """Tell nothing more until there is another owner."""
+        self.holds = True
+        self._pause()
+        if self._pending is None:
+            self._pending = deque()
+
+    def tell(self, message: object) -> None:
+        """Tell the owner, now or when there is room."""
+        if self._pending is not None:
+            self._pending.append(message)
+            return
+        owner = self._owner
+        if owner is None:
+            return
+        if self._loop.admission.has_room(owner, DATA):
+            owner.accept(message, self.alias, DATA)
+        else:
+            self._pending = deque((message,))
+            self._pause()
+            self._deliver_pending()
+
+    def _deliver_pending(self) -> None:
+        """Tell the owner what waits, as far as there is room; then go on."""
+        pending, owner, admission = self._pending, self._owner, self._loop.admission
+        if self._waiter is not None or self.holds or owner is None or pending is None:
+            return
+        while pending:
+            if not admission.has_room(owner, DATA):
+                self._waiter = Waiter(pending[0], self.alias, DATA, self._let_in)
+                admission.wait_for_room(owner, self._waiter)
+                return
+            owner.accept(pending.popleft(), self.alias, DATA)
+        self._pending = None
+        self._resume()
+
+    def _let_in(self, refused: BaseException | None) -> None:
+        """What waited for room is in the owner's mailbox, or nowhere."""
+        self._waiter = None
+        if self._pending:
+            self._pending.popleft()
+        self._deliver_pending()
+
+    def is_behind(self) -> bool:
+        """Whether something waits to be told."""
+        return self._pending is not None
+
+    def is_heard(self) -> bool:
+        """Whether somebody is there to be told."""
+        return self._owner is not None and not self._owner.closed
+
+    def give_up(self) -> None:
+        """Nobody is to be told any more: what waits is a dead letter."""
+        if self._waiter is not None and self._owner is not None:
+            self._loop.admission.give_up(self._owner, self._waiter)
+            self._waiter = None
+        pending, self._pending = self._pending, None
+        owner = None if self._owner is None else self._owner.shown()
+        for message in pending or ():
+            self._loop.host.publish(message, owner, self.alias, "its source ended")
+        self._owner = None
+        self.holds = False
