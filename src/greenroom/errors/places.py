@@ -17,6 +17,7 @@ __all__ = [
     "LoopStopped",
     "NoThread",
     "NotInWorker",
+    "ProgramFailed",
     "StaysAtHome",
     "TooManyTimers",
     "TooManyWatches",
@@ -215,6 +216,18 @@ class ConnectionClosed(WireError, ConnectionError):
         super().__init__(f"{ref} cannot write any more: {reason}")
         self.ref = ref
         self.reason = reason
+
+
+class ProgramFailed(GreenroomError):
+    """A program that a `Port` ran with `check=True` ended with an error; `.status` is its exit status."""
+
+    code = "program_failed"
+
+    def __init__(self, command: str, status: int) -> None:
+        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        super().__init__(f"{command} {how}")
+        self.command = command
+        self.status = status
 
 
 class FailedElsewhere(GreenroomError):

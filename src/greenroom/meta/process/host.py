@@ -135,6 +135,21 @@ class MetaHost:
                 if self.is_stopping:
                     raise ReaderStopped from None
 
+    def stall(self, stalls: bool) -> None:
+        """Let messages wait, as long as what they bring cannot be passed on; it can be stopped all the same."""
+        cell = self.ctx.cell
+        resting = cell.loop.host.resting
+        if stalls:
+            cell.hold()
+            resting[cell] = None
+        elif cell in resting:
+            del resting[cell]
+            cell.release()
+
+    def bury(self, message: object, why: str) -> None:
+        """Let a message that cannot be passed on be a dead letter."""
+        self.ctx.cell.loop.host.publish(message, self.alias, self.ctx.sender, why)
+
     # -- messages
 
     def handle(self, message: object) -> object:

@@ -62,6 +62,14 @@ class HostPort(Protocol):
         """Send, and block until there is room."""
         ...
 
+    def stall(self, stalls: bool) -> None:
+        """Let messages wait, or go on."""
+        ...
+
+    def bury(self, message: object, why: str) -> None:
+        """Let a message that cannot be passed on be a dead letter."""
+        ...
+
 
 class ReaderPort(HostPort, Protocol):
     """The same, as its reader knows it."""

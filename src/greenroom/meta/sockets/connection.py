@@ -124,15 +124,8 @@ class TcpConnection(MetaProcess):
 
         What a closed connection is still sent does not wait: it is told that it is too late.
         """
-        cell = self._require_host("a connection").ctx.cell
-        life = cell.loop.host
-        if stalls:
-            if not self._is_final():
-                cell.hold()
-                life.resting[cell] = None
-        elif cell in life.resting:
-            life.resting.pop(cell, None)
-            cell.release()
+        if not stalls or not self._is_final():
+            self._require_host("a connection").stall(stalls)
 
     def _is_final(self) -> bool:
         """Whether it is closed, and there is no other wire to come."""
@@ -211,7 +204,7 @@ class TcpConnection(MetaProcess):
         return count
 
     def _bury(self, message: object, why: str) -> None:
-        self._loop.host.publish(message, self.id, self.sender, why)
+        self._require_host("a connection").bury(message, why)
 
     def inspect(self, *items: str) -> Mapping[str, Any]:
         """Its peer, how much has passed, and what waits."""
@@ -232,8 +225,7 @@ class TcpConnection(MetaProcess):
 
     def terminate(self, reason: ExitReason) -> object:
         """Close it, and wait until what was written is sent."""
-        host = self._require_host("a connection")
-        host.ctx.cell.loop.host.resting.pop(host.ctx.cell, None)
+        self._require_host("a connection").stall(False)
         wire = self._wire
         sock: socket.socket | None = getattr(self, "_sock", None)
         if wire is None:

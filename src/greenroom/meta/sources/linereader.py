@@ -1,0 +1,211 @@
+"""`LineReader`: the lines of a file or a FIFO, now and as they come."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from greenroom.errors import ConfigError
+from greenroom.meta.process.metaprocess import MetaProcess
+from greenroom.meta.sockets.messages import Closed
+from greenroom.meta.streams.checks import require_count, require_seconds
+
+if TYPE_CHECKING:
+    from greenroom.actor.messaging.ref import ActorRef, Alias
+
+__all__ = ["Line", "LineReader", "Rotated"]
+
+CHUNK = 1 << 16
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Line:
+    """A line, without its end. `position` is where the next one begins, in bytes from the start of the file."""
+
+    alias: Alias
+    data: Any
+    position: int
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Rotated:
+    """The file that is followed is another one from now on, or begins anew: positions count from 0 again."""
+
+    alias: Alias
+    path: str
+
+
+class LineReader(MetaProcess):
+    """Reads a file line by line. Its owner gets `Line(alias, data, position)`, and last `Closed(alias, "eof")`.
+
+    With `follow`, it waits for more at the end of the file, as `tail -F` does: when the file is rotated (another one
+    has its name) or cut short, it goes on with the new one from its start, and tells the owner `Rotated`. A FIFO that
+    is followed waits for its next writer.
+
+    It reads on a thread of its own. When the owner's mailbox is full, it waits.
+
+    Args:
+        path: The file, or FIFO.
+        owner: Who is told. The parent, by default.
+        follow: Whether it goes on at the end of the file.
+        start: `"beginning"`, `"end"`, or the position to begin at: a line's own, to go on after it.
+        encoding: With one, lines are text; what is no such text is replaced. Without, they are bytes.
+        max_size: Bytes: a longer line comes in pieces.
+        interval: Seconds between two looks at a file that is followed.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        owner: ActorRef | None = None,
+        follow: bool = False,
+        start: Literal["beginning", "end"] | int = "beginning",
+        encoding: str | None = None,
+        max_size: int = 1 << 20,
+        interval: float = 0.1,
+    ) -> None:
+        if start not in ("beginning", "end") and (isinstance(start, bool) or not isinstance(start, int) or start < 0):
+            raise ConfigError("start", start, 'must be "beginning", "end", or a position')
+        require_count("max_size", max_size)
+        require_seconds("interval", interval)
+        if encoding is not None:
+            "".encode(encoding)  # an unknown one says so now
+        self._path = Path(path)
+        self._owner = owner
+        self._follow = follow
+        self._start = start
+        self._encoding = encoding
+        self._max_size = max_size
+        self._interval = interval
+        self._fd = -1
+        self._position = 0
+        self._lines = 0
+        self._rest = bytearray()
+
+    def init(self) -> None:
+        """Open the file: if that fails, there is no reader, and whoever spawns it knows."""
+        self._open()
+        if not self._is_fifo():
+            if self._start == "end":
+                self._position = os.lseek(self._fd, 0, os.SEEK_END)
+            elif isinstance(self._start, int):
+                self._position = os.lseek(self._fd, self._start, os.SEEK_SET)
+
+    def _open(self) -> None:
+        # A FIFO without a writer would block here, and nothing could break that off.
+        self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def _is_fifo(self) -> bool:
+        return stat.S_ISFIFO(os.fstat(self._fd).st_mode)
+
+    def start(self) -> None:
+        """Read until the end, or until it is to end."""
+        owner = self._owner or self.parent
+        read = self._read_fifo if self._is_fifo() else self._read_file
+        for chunk in read():
+            self._rest += chunk
+            self._tell_lines(owner)
+        if self.stopping:
+            return
+        self._tell_rest(owner)
+        self.send(owner, Closed(self.id, "eof"), wait=True)
+
+    # -- reading
+
+    def _read_file(self) -> Iterator[bytes]:
+        while not self.stopping:
+            chunk = os.read(self._fd, CHUNK)
+            if chunk:
+                yield chunk
+            elif not self._follow or self.wait(self._interval):
+                return
+            elif self._has_changed():
+                yield from self._drain()
+                self._begin_anew()
+
+    def _drain(self) -> Iterator[bytes]:
+        """What was written to a file that is gone, between the last read and the look at its name."""
+        if os.lseek(self._fd, 0, os.SEEK_CUR) <= os.fstat(self._fd).st_size:
+            while chunk := os.read(self._fd, CHUNK):
+                yield chunk
+
+    def _has_changed(self) -> bool:
+        """Whether the name is another file's now, or the file was cut short."""
+        mine = os.fstat(self._fd)
+        try:
+            named = self._path.stat()
+        except FileNotFoundError:
+            return False  # between the old one and the new
+        return (named.st_dev, named.st_ino) != (mine.st_dev, mine.st_ino) or named.st_size < self._read_so_far()
+
+    def _read_so_far(self) -> int:
+        return self._position + len(self._rest)
+
+    def _begin_anew(self) -> None:
+        owner = self._owner or self.parent
+        self._tell_rest(owner)
+        os.close(self._fd)
+        self._fd = -1
+        self._open()
+        self._position = 0
+        self.send(owner, Rotated(self.id, str(self._path)), wait=True)
+
+    def _read_fifo(self) -> Iterator[bytes]:
+        """Read from whoever writes; wait for a writer, also for the first."""
+        has_read = False
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        while not self.stopping:
+            if not poll.poll(1000 * self._interval):
+                continue
+            try:
+                chunk = os.read(self._fd, CHUNK)
+            except BlockingIOError:
+                continue
+            if chunk:
+                has_read = True
+                yield chunk
+            elif (has_read and not self._follow) or self.wait(self._interval):
+                return
+
+    # -- telling
+
+    def _tell_lines(self, owner: ActorRef) -> None:
+        rest, start = self._rest, 0
+        while (end := rest.find(b"\n", start)) >= 0:
+            self._tell(owner, bytes(rest[start:end]), end + 1 - start)
+            start = end + 1
+        del rest[:start]
+        while len(rest) > self._max_size:
+            self._tell(owner, bytes(rest[: self._max_size]), self._max_size)
+            del rest[: self._max_size]
+
+    def _tell_rest(self, owner: ActorRef) -> None:
+        """A last line without an end."""
+        if self._rest:
+            rest = bytes(self._rest)
+            self._rest.clear()
+            self._tell(owner, rest, len(rest))
+
+    def _tell(self, owner: ActorRef, line: bytes, length: int) -> None:
+        self._position += length
+        self._lines += 1
+        data = line if self._encoding is None else line.decode(self._encoding, "replace")
+        self.send(owner, Line(self.id, data, self._position), wait=True)
+
+    async def inspect(self, *items: str) -> Mapping[str, Any]:  # type: ignore[override]
+        """The file, and how far it is read."""
+        shown = {"path": str(self._path), "position": self._position, "lines": self._lines, "follow": self._follow}
+        return {name: shown[name] for name in items if name in shown} if items else shown
+
+    async def terminate(self, reason: object) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
