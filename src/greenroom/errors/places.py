@@ -13,6 +13,7 @@ __all__ = [
     "FrameTooLarge",
     "HandshakeFailed",
     "HookError",
+    "HttpError",
     "LoopBusy",
     "LoopStopped",
     "NoThread",
@@ -216,6 +217,17 @@ class ConnectionClosed(WireError, ConnectionError):
         super().__init__(f"{ref} cannot write any more: {reason}")
         self.ref = ref
         self.reason = reason
+
+
+class HttpError(GreenroomError):
+    """Answers a request with an HTTP status: raise it, and declare it: `answers = (HttpError,)`."""
+
+    code = "http"
+
+    def __init__(self, status: int, text: str = "") -> None:
+        super().__init__(f"{status} {text}".rstrip())
+        self.status = status
+        self.text = text
 
 
 class ProgramFailed(GreenroomError):

@@ -3,6 +3,9 @@
 A meta-process belongs to one actor and ends with it. `ctx.spawn_meta(meta)` brings one up and returns its alias.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from greenroom.actor.api.fdwatch import READ, WRITE, FdWatch, IoReady
 from greenroom.actor.messaging.ref import Alias
 from greenroom.meta.ports.messages import Exited, Output, SendSignal
@@ -32,10 +35,19 @@ from greenroom.meta.sources.linereader import Line, LineReader, Rotated
 from greenroom.meta.sources.signalsource import SignalReceived, SignalSource
 from greenroom.meta.streams.framing import Custom, Fixed, Framing, LengthPrefixed, Lines, Raw
 
+if TYPE_CHECKING:
+    from greenroom.meta.web.client import WebSocketClient
+    from greenroom.meta.web.headers import Headers
+    from greenroom.meta.web.limits import WebLimits
+    from greenroom.meta.web.messages import HttpRequest, HttpResponse, WebSocketConnected
+    from greenroom.meta.web.server import WebServer
+    from greenroom.meta.web.targets import Asgi, Route, WebSocket
+
 __all__ = [
     "READ",
     "WRITE",
     "Alias",
+    "Asgi",
     "Close",
     "CloseWrite",
     "Closed",
@@ -47,6 +59,9 @@ __all__ = [
     "FdWatch",
     "Fixed",
     "Framing",
+    "Headers",
+    "HttpRequest",
+    "HttpResponse",
     "IoReady",
     "LengthPrefixed",
     "Line",
@@ -62,6 +77,7 @@ __all__ = [
     "Received",
     "Register",
     "Rotated",
+    "Route",
     "SendSignal",
     "SendTo",
     "SignalReceived",
@@ -73,7 +89,40 @@ __all__ = [
     "UdpServer",
     "UnixClient",
     "UnixServer",
+    "WebLimits",
+    "WebServer",
+    "WebSocket",
+    "WebSocketClient",
+    "WebSocketConnected",
     "Write",
     "tls_client",
     "tls_server",
 ]
+
+
+_WEB = {
+    "Asgi": "targets",
+    "Headers": "headers",
+    "HttpRequest": "messages",
+    "HttpResponse": "messages",
+    "Route": "targets",
+    "WebLimits": "limits",
+    "WebServer": "server",
+    "WebSocket": "targets",
+    "WebSocketClient": "client",
+    "WebSocketConnected": "messages",
+}
+"""Names that need `h11` or `wsproto`, and the modules they come from."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WEB:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = import_module(f"{__name__}.web.{_WEB[name]}")
+    except ModuleNotFoundError as exc:
+        raise ModuleNotFoundError(
+            f"greenroom.meta.{name} needs {exc.name}: pip install 'greenroom[web]'", name=exc.name
+        ) from exc
+    found = globals()[name] = getattr(module, name)
+    return found

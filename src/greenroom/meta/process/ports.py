@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from greenroom.actor.api.context import Context
     from greenroom.actor.messaging.ref import ActorRef, Alias
     from greenroom.lanes import Lane
+    from greenroom.meta.process.callbacks import Callbacks
 
 __all__ = ["HostPort", "ReaderPort"]
 
@@ -73,6 +74,11 @@ class HostPort(Protocol):
 
 class ReaderPort(HostPort, Protocol):
     """The same, as its reader knows it."""
+
+    @property
+    def callbacks(self) -> Callbacks:
+        """What there is to know of its class."""
+        ...
 
     @property
     def meta(self) -> Any:

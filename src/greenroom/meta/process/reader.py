@@ -104,7 +104,8 @@ class TaskReader(Reader):
         """Start the task."""
         aio = self._host.ctx.cell.loop.visits.stepper.aio
         context = copy_context()
-        context.run(current_reader.set, self._host.alias)
+        if self._host.callbacks.own_code:
+            context.run(current_reader.set, self._host.alias)
         start = cast("Coroutine[object, object, object]", self._host.meta.start())
         self._task = aio.create_task(start, context=context)
         self._task.add_done_callback(self._done)

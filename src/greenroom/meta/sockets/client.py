@@ -96,10 +96,9 @@ class TcpClient(TcpConnection):
             await sleep(self._loop, self._reconnect.delay(max(0, self._attempts - 1), random.random()))
 
     async def _attempt(self) -> Wire | None:
-        made: list[Wire] = []
         try:
             async with asyncio.timeout(self._connect_timeout):
-                await self._connect(lambda: Wire(self._options, self._loop, made.append))
+                return await self._open()
         except (OSError, TimeoutError, ssl.SSLError, UnicodeError) as exc:
             is_last = self._reconnect is None or self._attempts == self._max_attempts
             then = "it gives up" if is_last else "it tries again"
@@ -108,6 +107,10 @@ class TcpClient(TcpConnection):
                 reason = "tls failed" if isinstance(exc, ssl.SSLError) else "connect failed"
                 self.send(self._owner or self.parent, Closed(self.id, reason, exc))
             return None
+
+    async def _open(self) -> Wire:
+        made: list[Wire] = []
+        await self._connect(lambda: Wire(self._options, self._loop, made.append))
         return made[0]
 
     async def _connect(self, make: Any) -> None:

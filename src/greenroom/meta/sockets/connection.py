@@ -159,7 +159,7 @@ class TcpConnection(MetaProcess):
                 self._bury(message, "the connection is closed")
                 return None
             try:
-                frame = wire.options.framing.encode(message.data)
+                frame = wire.encode(message.data)
             except Exception as exc:
                 self.log.error("this cannot be written, and is a dead letter: %s", exc)
                 self._bury(message, f"cannot be written: {exc}")
@@ -172,7 +172,7 @@ class TcpConnection(MetaProcess):
         wire = self._wire
         if isinstance(message, Close):
             if wire is not None:
-                wire.close("closed", abort=message.abort)
+                wire.close("closed", abort=message.abort, code=message.code)
         elif isinstance(message, CloseWrite):
             if wire is not None and not wire.lost and not wire.close_write():
                 self.log.error("TLS cannot close one direction only: send Close() instead")
@@ -193,7 +193,7 @@ class TcpConnection(MetaProcess):
         wire = self._wire
         if wire is None or wire.reason is not None or wire.lost:
             raise ConnectionClosed(self.id, "not connected" if wire is None or wire.reason is None else wire.reason)
-        frame = wire.options.framing.encode(request.data)
+        frame = wire.encode(request.data)
         drained = wire.write(frame)
         return len(frame) if drained is None else self._count_when_drained(wire, drained, len(frame))
 

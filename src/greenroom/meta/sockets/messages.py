@@ -83,9 +83,10 @@ class Write:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Close:
-    """Close the connection when all has been written; with `abort` at once."""
+    """Close the connection when all has been written; with `abort` at once. A WebSocket is told the `code`."""
 
     abort: bool = False
+    code: int = 1000
 
 
 @dataclass(slots=True, unsafe_hash=True)

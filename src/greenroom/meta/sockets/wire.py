@@ -10,6 +10,7 @@ further message, and its own mailbox fills: whoever writes is held up, or told.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +154,10 @@ class Wire(Outlet, asyncio.Protocol):
 
     # -- to the owner
 
+    def greeting(self) -> Connected:
+        """What its owner is told first."""
+        return Connected(self.alias, self.peer)
+
     def begin(
         self,
         alias: Alias,
@@ -167,7 +172,13 @@ class Wire(Outlet, asyncio.Protocol):
         self._on_lost = on_lost
         self._on_stall = on_stall
         self._owner = owner._cell
-        self.tell(Connected(alias, self.peer))
+        held: deque[object] | None = self._pending
+        self._pending = None
+        self.tell(self.greeting())
+        for message in held or ():  # what came before there was an owner
+            self.tell(message)
+        if held is not None and not holds and not self.is_behind():
+            self._resume()
         if holds:
             self.hold()
 
@@ -193,6 +204,10 @@ class Wire(Outlet, asyncio.Protocol):
 
     # -- from the owner
 
+    def encode(self, data: Any) -> bytes:
+        """A frame as it goes over the wire."""
+        return self.options.framing.encode(data)
+
     def write(self, frame: bytes) -> asyncio.Future[None] | None:
         """Send a frame; what to wait for before the next, if the buffer is full."""
         self.bytes_out += len(frame)
@@ -208,7 +223,7 @@ class Wire(Outlet, asyncio.Protocol):
         self.transport.write_eof()
         return True
 
-    def close(self, reason: str, error: BaseException | None = None, *, abort: bool = False) -> None:
+    def close(self, reason: str, error: BaseException | None = None, *, abort: bool = False, code: int = 1000) -> None:
         """Close it: when all is written, but no later than it may linger; with `abort` at once."""
         self._leave(reason, error)
         if self.lost:

@@ -1,0 +1,104 @@
+"""What passes between a web server and the actors it asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from greenroom.actor.messaging.ref import Request
+from greenroom.errors import BadArgument, HttpError
+from greenroom.meta.sockets.messages import Connected
+from greenroom.meta.web.headers import Headers
+
+if TYPE_CHECKING:
+    Body = bytes | str | AsyncIterable[bytes | str] | Iterable[bytes | str] | None
+
+__all__ = ["HttpRequest", "HttpResponse", "WebSocketConnected", "response_of"]
+
+
+@dataclass(slots=True)
+class HttpResponse:
+    """The answer to a request. A `body` that is a text is sent as UTF-8; one to iterate over is sent piece by piece.
+
+    >>> HttpResponse.json({"ok": True}).body
+    b'{"ok": true}'
+    """
+
+    body: Any = b""
+    status: int = 200
+    headers: Mapping[str, str] | Iterable[tuple[str, str]] = field(default_factory=dict)
+
+    @staticmethod
+    def json(value: object, status: int = 200) -> HttpResponse:
+        """Something as JSON."""
+        return HttpResponse(json.dumps(value).encode(), status, {"content-type": "application/json"})
+
+    @staticmethod
+    def html(text: str, status: int = 200) -> HttpResponse:
+        """A page."""
+        return HttpResponse(text.encode(), status, {"content-type": "text/html; charset=utf-8"})
+
+    def header_pairs(self) -> list[tuple[str, str]]:
+        """Its headers."""
+        pairs = self.headers.items() if isinstance(self.headers, Mapping) else self.headers
+        return [(str(name), str(value)) for name, value in pairs]
+
+
+@dataclass(slots=True)
+class HttpRequest(Request[HttpResponse]):
+    """A request, as an actor is asked it. What the actor answers is the response.
+
+    That is an `HttpResponse`; or a text, bytes, or something for JSON (a dict or a list), with status 200; or None, for
+    204. An `HttpError(404, "no such book")` that it raises, and has among its `answers`, is a response too.
+    """
+
+    method: str
+    path: str
+    headers: Headers = field(default_factory=Headers)
+    body: Any = b""
+    """All of it; with `Route(stream=True)`, something to iterate over: `async for piece in request.body`."""
+    query_string: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """What the `{name}`s of its route stand for."""
+    peer: Any = None
+    scheme: str = "http"
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What stands behind the `?`; of several values for one name, the last."""
+        return dict(parse_qsl(self.query_string, keep_blank_values=True))
+
+    def json(self) -> Any:
+        """Its body, which is JSON; `HttpError(400)` if it is not."""
+        try:
+            return json.loads(self.body)
+        except ValueError as exc:
+            raise HttpError(400, f"the body is no JSON: {exc}") from exc
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class WebSocketConnected(Connected):
+    """A WebSocket is up: `Connected`, with the request that asked for it."""
+
+    request: Any = field(default=None, hash=False)
+
+
+def response_of(reply: object) -> HttpResponse:
+    """What an actor answered, as a response."""
+    if isinstance(reply, HttpResponse):
+        return reply
+    if reply is None:
+        return HttpResponse(b"", 204)
+    if isinstance(reply, str):
+        return HttpResponse(reply.encode(), 200, {"content-type": "text/plain; charset=utf-8"})
+    if isinstance(reply, bytes | bytearray | memoryview):
+        return HttpResponse(bytes(reply), 200, {"content-type": "application/octet-stream"})
+    if isinstance(reply, dict | list):
+        return HttpResponse.json(reply)
+    raise BadArgument(
+        f"a request was answered with {type(reply).__name__}: answer with an HttpResponse, a text, bytes, a dict, a "
+        "list or None"
+    )
