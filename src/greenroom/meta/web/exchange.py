@@ -76,8 +76,10 @@ class WebHost(Protocol):
         """Make a WebSocket of it; a response if that is refused."""
         ...
 
-    async def serve_asgi(self, exchange: HttpExchange, request: HttpRequest, found: Found, target: Asgi) -> None:
-        """Have an application answer."""
+    async def serve_asgi(
+        self, exchange: HttpExchange, event: h11.Request, request: HttpRequest, found: Found, target: Asgi
+    ) -> bool:
+        """Have an application answer; False when the connection is a WebSocket from now on."""
         ...
 
 
@@ -270,7 +272,8 @@ class HttpExchange(asyncio.Protocol):
         try:
             if isinstance(target, Asgi):
                 request.body = body
-                await self._host.serve_asgi(self, request, found, target)
+                if not await self._host.serve_asgi(self, event, request, found, target):
+                    return
             elif isinstance(target, WebSocket):
                 response = self._host.upgrade(self, event, request, target)
                 if response is None:
@@ -442,6 +445,10 @@ class HttpExchange(asyncio.Protocol):
         if self._is_paused:
             self.transport.resume_reading()
         return bytes(self.conn.trailing_data[0])
+
+    def forget(self) -> None:
+        """It is somebody else's now: the server has one connection less, but its task goes on."""
+        self._host.left(self)
 
     def close(self, *, abort: bool = False) -> None:
         """Close it, when all is written."""

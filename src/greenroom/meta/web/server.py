@@ -21,6 +21,7 @@ from greenroom.meta.sockets.messages import StopListening
 from greenroom.meta.sockets.options import StreamOptions
 from greenroom.meta.streams.checks import require_count, require_port
 from greenroom.meta.web import asgi
+from greenroom.meta.web.asgiwebsocket import AsgiSocket
 from greenroom.meta.web.exchange import HttpExchange
 from greenroom.meta.web.limits import WebLimits
 from greenroom.meta.web.messages import HttpResponse
@@ -107,7 +108,9 @@ class WebServer(MetaProcess):
         self._server: asyncio.AbstractServer | None = None
         self._over: asyncio.Event | None = None
         self._exchanges: dict[HttpExchange, None] = {}
+        # WebSockets that are meta-processes, and those of applications.
         self._sockets = 0
+        self._asgi_sockets: dict[AsgiSocket, None] = {}
         self._counts = {"taken": 0, "refused": 0, "requests": 0}
         self._is_open = True
         self._lifespans: dict[Asgi, asgi.Lifespan] = {}
@@ -162,7 +165,10 @@ class WebServer(MetaProcess):
 
     def joined(self, exchange: HttpExchange) -> bool:
         """A connection is up; whether it may be."""
-        if not self._is_open or len(self._exchanges) + self._sockets >= self.limits.max_connections:
+        if (
+            not self._is_open
+            or len(self._exchanges) + self._sockets + len(self._asgi_sockets) >= self.limits.max_connections
+        ):
             self._counts["refused"] += 1
             return False
         self._counts["taken"] += 1
@@ -225,11 +231,16 @@ class WebServer(MetaProcess):
             handler.stop(after_queued=True)
         self._end_if_unused()
 
-    async def serve_asgi(self, exchange: HttpExchange, request: HttpRequest, found: Found, target: Asgi) -> None:
-        """Have an application answer."""
+    async def serve_asgi(
+        self, exchange: HttpExchange, event: h11.Request, request: HttpRequest, found: Found, target: Asgi
+    ) -> bool:
+        """Have an application answer; False when the connection is a WebSocket from now on."""
         lifespan = self._lifespans.get(target)
+        state = {} if lifespan is None else lifespan.state
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            return await self._serve_asgi_websocket(exchange, event, request, found, target, state)
         try:
-            ended = await asgi.serve(exchange, request, found, target, {} if lifespan is None else lifespan.state)
+            ended = await asgi.serve(exchange, request, found, target, state)
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception:
@@ -239,6 +250,31 @@ class WebServer(MetaProcess):
             if exchange.has_responded:
                 raise ConnectionAbortedError("the response broke off")
             await exchange.respond(asgi.failed(), request.method)
+        return True
+
+    async def _serve_asgi_websocket(
+        self,
+        exchange: HttpExchange,
+        event: h11.Request,
+        request: HttpRequest,
+        found: Found,
+        target: Asgi,
+        state: dict[str, Any],
+    ) -> bool:
+        socket = AsgiSocket(exchange, request, StreamOptions(linger=self.limits.linger), self.loop)
+        self._asgi_sockets[socket] = None
+        try:
+            refused = await socket.serve(event, target, found.mount, state)
+        except Exception:
+            self.log.exception("the application at %s failed", request.path)
+            refused = socket.fail()
+        finally:
+            del self._asgi_sockets[socket]
+            self._end_if_unused()
+        if refused is None:
+            return False
+        await exchange.respond(refused, request.method)
+        return True
 
     # -- messages
 
@@ -260,7 +296,7 @@ class WebServer(MetaProcess):
             "address": self.address,
             "listening": self._is_open,
             "connections": len(self._exchanges),
-            "websockets": self._sockets,
+            "websockets": self._sockets + len(self._asgi_sockets),
             **self._counts,
         }
         return {name: shown[name] for name in items if name in shown} if items else shown
@@ -268,7 +304,8 @@ class WebServer(MetaProcess):
     # -- the end
 
     def _end_if_unused(self) -> None:
-        if not self._is_open and not self._exchanges and not self._sockets and self._over is not None:
+        in_use = self._exchanges or self._sockets or self._asgi_sockets
+        if not self._is_open and not in_use and self._over is not None:
             self._over.set()
 
     def _close_listener(self) -> None:
@@ -280,6 +317,8 @@ class WebServer(MetaProcess):
         for exchange in list(self._exchanges):
             if not exchange.is_busy:
                 exchange.close()
+        for one in list(self._asgi_sockets):
+            one.close()
 
     def _before_children_end(self) -> None:
         """No further request is taken while those that are there are answered."""
@@ -288,11 +327,13 @@ class WebServer(MetaProcess):
     async def terminate(self, reason: ExitReason) -> None:
         """Answer what is asked, within its time, and close all."""
         self._close_listener()
-        if reason is not KILLED and self._exchanges and self._over is not None:
+        if reason is not KILLED and (self._exchanges or self._asgi_sockets) and self._over is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.linger):
                     await self._over.wait()
         for exchange in list(self._exchanges):
             exchange.close(abort=True)
+        for one in list(self._asgi_sockets):
+            one.close(abort=True)
         for lifespan in self._lifespans.values():
             await lifespan.shutdown()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from greenroom.meta.web.messages import HttpRequest
     from greenroom.meta.web.targets import WebSocket
 
-__all__ = ["accept"]
+__all__ = ["accept", "negotiate"]
 
 
 def accept(
@@ -42,18 +42,25 @@ def accept(
             return verdict
         if not verdict:
             return _refusal(403, "this is not allowed")
+    begun = negotiate(event)
+    if isinstance(begun, HttpResponse):
+        return begun
+    ws, asked = begun
+    chosen = next((one for one in target.subprotocols if one in asked.subprotocols), None)
+    head = ws.send(AcceptConnection(subprotocol=chosen, extensions=[PerMessageDeflate()]))
+    limits = WebSocketLimits(target.max_message, target.ping_interval, target.ping_timeout)
+    return head, WebSocketWire(options, loop, on_made, ws, limits, request)
+
+
+def negotiate(event: h11.Request) -> HttpResponse | tuple[WSConnection, Request]:
+    """A connection that has yet to be accepted, and what was asked for; or the response that refuses it."""
     ws = WSConnection(ConnectionType.SERVER)
     try:
         ws.initiate_upgrade_connection(list(event.headers), event.target)
         asked = next((one for one in ws.events() if isinstance(one, Request)), None)
     except RemoteProtocolError as exc:
         return _refusal(400, f"this is no proper request for a WebSocket: {exc}", {"sec-websocket-version": "13"})
-    if asked is None:
-        return _refusal(400, "this is no proper request for a WebSocket")
-    chosen = next((one for one in target.subprotocols if one in asked.subprotocols), None)
-    head = ws.send(AcceptConnection(subprotocol=chosen, extensions=[PerMessageDeflate()]))
-    limits = WebSocketLimits(target.max_message, target.ping_interval, target.ping_timeout)
-    return head, WebSocketWire(options, loop, on_made, ws, limits, request)
+    return _refusal(400, "this is no proper request for a WebSocket") if asked is None else (ws, asked)
 
 
 def _refusal(status: int, text: str, headers: dict[str, str] | None = None) -> HttpResponse:

@@ -1,0 +1,162 @@
+"""WebSockets of ASGI applications."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from wsproto.events import AcceptConnection
+from wsproto.extensions import PerMessageDeflate
+
+from greenroom.meta.sockets.messages import Received
+from greenroom.meta.web.asgi import Message, scope_of
+from greenroom.meta.web.messages import HttpResponse
+from greenroom.meta.web.upgrade import negotiate
+from greenroom.meta.web.websocket import WebSocketLimits, WebSocketWire
+
+if TYPE_CHECKING:
+    import h11
+    from wsproto import WSConnection
+
+    from greenroom._core.scheduler.loop import Loop
+    from greenroom.meta.sockets.options import StreamOptions
+    from greenroom.meta.web.exchange import HttpExchange
+    from greenroom.meta.web.messages import HttpRequest
+    from greenroom.meta.web.targets import Asgi
+
+__all__ = ["AsgiSocket"]
+
+LIMITS = WebSocketLimits(max_message=1 << 24, ping_interval=20.0, ping_timeout=20.0)
+MOST_QUEUED = 64
+"""Messages that wait for the application; then nothing more is read."""
+
+
+class AsgiSocket:
+    """One WebSocket, between a connection and an application."""
+
+    def __init__(self, exchange: HttpExchange, request: HttpRequest, options: StreamOptions, loop: Loop) -> None:
+        self._exchange = exchange
+        self._request = request
+        self._options = options
+        self._loop = loop
+        self._wire: QueueWire | None = None
+        self._ws: WSConnection | None = None
+        self._refusal: HttpResponse | None = None
+        self._was_connected = False
+
+    async def serve(self, event: h11.Request, target: Asgi, mount: str, state: dict[str, Any]) -> HttpResponse | None:
+        """Have the application serve it; a response if it is refused."""
+        begun = negotiate(event)
+        if isinstance(begun, HttpResponse):
+            return begun
+        self._ws, asked = begun
+        scope = scope_of("websocket", self._request, mount, state)
+        scope["subprotocols"] = list(asked.subprotocols)
+        del scope["method"]
+        await target.app(scope, self._receive, self._send)
+        if self._wire is None:
+            return self._refusal or HttpResponse(b"this is not allowed\n", 403)
+        self._wire.close("closed")
+        return None
+
+    async def _receive(self) -> Message:
+        if not self._was_connected:
+            self._was_connected = True
+            return {"type": "websocket.connect"}
+        if self._wire is None:
+            return {"type": "websocket.disconnect", "code": 1006}
+        data = await self._wire.next_message()
+        if data is None:
+            return {"type": "websocket.disconnect", "code": self._wire.close_code or 1006}
+        return {"type": "websocket.receive", "text" if isinstance(data, str) else "bytes": data}
+
+    async def _send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "websocket.accept" and self._wire is None:
+            self._accept(message)
+        elif kind == "websocket.send" and self._wire is not None:
+            data = message.get("text")
+            drained = self._wire.write(self._wire.encode(message["bytes"] if data is None else data))
+            if drained is not None:
+                await drained
+        elif kind == "websocket.close":
+            if self._wire is None:
+                self._refusal = HttpResponse(b"this is not allowed\n", 403)
+            else:
+                self._wire.close("closed", code=int(message.get("code", 1000)))
+        else:
+            raise ValueError(f"an ASGI application sent {kind!r}, which makes no sense now")
+
+    def _accept(self, message: Message) -> None:
+        assert self._ws is not None
+        extra = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
+        head = self._ws.send(
+            AcceptConnection(
+                subprotocol=message.get("subprotocol"), extensions=[PerMessageDeflate()], extra_headers=extra
+            )
+        )
+        transport = self._exchange.transport
+        early = self._exchange.detach()
+        wire = self._wire = QueueWire(self._options, self._loop, self._ws)
+        transport.write(head)
+        transport.set_protocol(wire)
+        self._exchange.forget()
+        wire.connection_made(transport)
+        if early:
+            wire.data_received(early)
+
+    def fail(self) -> HttpResponse | None:
+        """The application raised."""
+        if self._wire is None:
+            return HttpResponse(b"the application failed\n", 500)
+        self._wire.close("closed", code=1011)
+        return None
+
+    def close(self, *, abort: bool = False) -> None:
+        """The server is stopped."""
+        if self._wire is not None:
+            self._wire.close("stopped", abort=abort)
+
+
+class QueueWire(WebSocketWire):
+    """A wire whose messages wait for somebody who asks for them."""
+
+    __slots__ = ("_queue", "_waiter_of_queue")
+
+    def __init__(self, options: StreamOptions, loop: Loop, ws: WSConnection) -> None:
+        super().__init__(options, loop, lambda wire: None, ws, LIMITS)
+        self.alias = None  # type: ignore[assignment]
+        self._queue: deque[Any] = deque()
+        self._waiter_of_queue: asyncio.Future[None] | None = None
+
+    def tell(self, message: object) -> None:
+        """Keep it."""
+        if isinstance(message, Received):
+            self._queue.append(message.data)
+            if len(self._queue) == MOST_QUEUED:
+                self._pause()
+        self._wake()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """It is over."""
+        super().connection_lost(exc)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter_of_queue is not None and not self._waiter_of_queue.done():
+            self._waiter_of_queue.set_result(None)
+
+    async def next_message(self) -> Any:
+        """The next message; None when there are no more."""
+        while not self._queue:
+            if self.lost:
+                return None
+            self._waiter_of_queue = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter_of_queue
+            finally:
+                self._waiter_of_queue = None
+        if len(self._queue) == MOST_QUEUED:
+            self._resume()
+        return self._queue.popleft()
