@@ -42,7 +42,7 @@ KIT_FLOORS = [
     ["faults", "checks", "probing", "tracing"],
     ["effects", "simulating"],
     ["harness", "exploring"],
-    ["strategies", "seeds"],
+    ["strategies", "seeds", "fakepeer"],
     ["machine", "plugin"],
     ["testing"],  # greenroom/testing/__init__.py
 ]

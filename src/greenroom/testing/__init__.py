@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from greenroom.testing.checks.lifecycles import HookCall, HookLog, assert_ended, assert_states
     from greenroom.testing.checks.logs import CapturedLogs, capture_logs
     from greenroom.testing.exploring.exploration import Failure, Report, explore
+    from greenroom.testing.fakepeer import FakeConnection, FakePeer
     from greenroom.testing.harness.harness import ActorHarness
     from greenroom.testing.probing.probe import TestProbe
     from greenroom.testing.simulating.simulation import Simulation
@@ -25,6 +26,8 @@ __all__ = [
     "CapturedLogs",
     "Event",
     "Failure",
+    "FakeConnection",
+    "FakePeer",
     "HookCall",
     "HookLog",
     "Leak",
@@ -48,6 +51,8 @@ _FROM = {
     "CapturedLogs": "testing.checks.logs",
     "Event": "testing.tracing.events",
     "Failure": "testing.exploring.exploration",
+    "FakeConnection": "testing.fakepeer",
+    "FakePeer": "testing.fakepeer",
     "HookCall": "testing.checks.lifecycles",
     "HookLog": "testing.checks.lifecycles",
     "Leak": "testing.checks.leaks",

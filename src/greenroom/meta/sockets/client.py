@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.errors import ConfigError
 from greenroom.errors.base import in_words
+from greenroom.meta.simulated.network import network_of
 from greenroom.meta.sockets.connection import SHUTDOWN_TIMEOUT, TcpConnection
 from greenroom.meta.sockets.messages import Closed
 from greenroom.meta.sockets.options import StreamOptions
@@ -114,6 +115,10 @@ class TcpClient(TcpConnection):
         return made[0]
 
     async def _connect(self, make: Any) -> None:
+        network = network_of(self._loop)
+        if network is not None:
+            network.connect(self._where, make)
+            return
         host, port = self._where
         await asyncio.get_running_loop().create_connection(make, host, port, **self._secured(host))
 
@@ -148,4 +153,8 @@ class UnixClient(TcpClient):
         self._where = os.fspath(path)
 
     async def _connect(self, make: Any) -> None:
+        network = network_of(self._loop)
+        if network is not None:
+            network.connect(self._where, make)
+            return
         await asyncio.get_running_loop().create_unix_connection(make, self._where, **self._secured(""))

@@ -19,6 +19,7 @@ from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.process.options import MetaOptions
 from greenroom.meta.process.spawning import spawn_meta
 from greenroom.meta.sockets.connection import SHUTDOWN_TIMEOUT, AcceptedConnection
+from greenroom.meta.sockets.listener import Listener
 from greenroom.meta.sockets.messages import StopListening
 from greenroom.meta.sockets.options import StreamOptions
 from greenroom.meta.sockets.wire import Wire
@@ -28,6 +29,7 @@ from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
 
 if TYPE_CHECKING:
+    from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.exits import ExitReason
 
@@ -132,8 +134,8 @@ class TcpServer(MetaProcess):
         self._backlog = backlog
         self._reuse_port = reuse_port
         self._sock = sock
-        self._server: asyncio.AbstractServer | None = None
-        self._over: asyncio.Future[None] | None = None
+        self._listener: Listener | None = None
+        self._over: asyncio.Event | None = None
         self._connections = 0
         self._taken = 0
         self._refused = 0
@@ -145,34 +147,23 @@ class TcpServer(MetaProcess):
 
     def init(self) -> None:
         """Bind the port: if that fails, there is no server, and whoever spawns it knows."""
-        if self._sock is None:
-            self._sock = self._bind()
-        self._sock.setblocking(False)
-        self.address = self._sock.getsockname()
+        loop = self._require_host("a server").ctx.cell.loop
+        self._listener = self._bind(loop)
+        self.address = self._listener.address
 
-    def _bind(self) -> socket.socket:
-        host, port = self._where
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=self._backlog, reuse_port=self._reuse_port)
+    def _bind(self, loop: Loop) -> Listener:
+        return Listener(loop, self._where, self._backlog, self._reuse_port, self._sock)
 
     async def start(self) -> None:
         """Take connections until it is to end."""
-        aio = asyncio.get_running_loop()
-        self._over = aio.create_future()
-        secured: dict[str, Any] = {}
-        if self._tls is not None:
-            secured = {
-                "ssl": self._tls,
-                "ssl_handshake_timeout": self._handshake_timeout,
-                "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT,
-            }
+        self._over = asyncio.Event()
         loop = self._require_host("a server").ctx.cell.loop
         options = self._options
-        create = aio.create_unix_server if _is_unix(self._sock) else aio.create_server
-        self._server = await create(
-            lambda: Wire(options, loop, self._accept), sock=self._sock, backlog=self._backlog, **secured
+        assert self._listener is not None
+        await self._listener.open(
+            lambda: Wire(options, loop, self._accept), self._tls, self._handshake_timeout, SHUTDOWN_TIMEOUT
         )
-        await self._over
+        await self._over.wait()
 
     def _accept(self, wire: Wire) -> None:
         """A connection is up."""
@@ -248,10 +239,8 @@ class TcpServer(MetaProcess):
 
     def _close_listener(self) -> None:
         self._is_open = False
-        if self._server is not None:
-            self._server.close()
-        elif self._sock is not None:
-            self._sock.close()
+        if self._listener is not None:
+            self._listener.close()
 
     def _before_children_end(self) -> None:
         """No further connection comes while those that are there are closed."""
@@ -260,8 +249,8 @@ class TcpServer(MetaProcess):
     def terminate(self, reason: ExitReason) -> object:
         """Listen no more."""
         self._close_listener()
-        if self._over is not None and not self._over.done():
-            self._over.set_result(None)
+        if self._over is not None:
+            self._over.set()
         return None
 
 
@@ -273,7 +262,14 @@ class UnixServer(TcpServer):
         self._mode = mode
         super().__init__(**options)
 
-    def _bind(self) -> socket.socket:
+    def _bind(self, loop: Loop) -> Listener:
+        if loop.director is None and self._sock is None:
+            self._sock = self._bind_path()
+        listener = Listener(loop, ("", 0), self._backlog, False, self._sock)
+        listener.address = str(self._path)
+        return listener
+
+    def _bind_path(self) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._remove_stale()
@@ -304,10 +300,6 @@ class UnixServer(TcpServer):
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
         return None
-
-
-def _is_unix(sock: socket.socket | None) -> bool:
-    return sock is not None and sock.family == getattr(socket, "AF_UNIX", None)
 
 
 def _close_unregistered(wire: Wire) -> None:

@@ -11,6 +11,7 @@ from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.errors import BadArgument
 from greenroom.lanes import Lane
 from greenroom.meta.process.metaprocess import MetaProcess
+from greenroom.meta.simulated.network import Network, network_of
 from greenroom.meta.sockets.messages import Close, Datagram, SendTo
 from greenroom.meta.streams.checks import require_count, require_port
 
@@ -58,6 +59,8 @@ class UdpServer(MetaProcess):
         self._sock = sock
         self._reuse_port = reuse_port
         self._transport: asyncio.DatagramTransport | None = None
+        # In a simulation, the one in memory.
+        self._network: Network | None = None
         self._over: asyncio.Event | None = None
         self._counts = {"received": 0, "sent": 0, "dropped": 0, "errors": 0}
         self.address: Any = None
@@ -65,6 +68,11 @@ class UdpServer(MetaProcess):
 
     def init(self) -> None:
         """Bind the port: if that fails, there is no server, and whoever spawns it knows."""
+        self._network = network_of(self._require_host("a server").ctx.cell.loop)
+        if self._network is not None:
+            self.address = self._network.address_for(*self._where)
+            self._network.bind(self.address, self._received)
+            return
         if self._sock is None:
             host, port = self._where
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -83,7 +91,8 @@ class UdpServer(MetaProcess):
     async def start(self) -> None:
         """Receive until it is to end."""
         self._over = asyncio.Event()
-        await asyncio.get_running_loop().create_datagram_endpoint(lambda: _Packets(self), sock=self._sock)
+        if self._network is None:
+            await asyncio.get_running_loop().create_datagram_endpoint(lambda: _Packets(self), sock=self._sock)
         await self._over.wait()
 
     # -- what comes
@@ -126,6 +135,10 @@ class UdpServer(MetaProcess):
         data: object = message.data
         if not isinstance(data, bytes | bytearray | memoryview):
             raise BadArgument(f"SendTo() takes bytes, not {type(data).__name__}")
+        if self._network is not None:
+            self._network.send(bytes(data), message.peer, self.address)
+            self._counts["sent"] += 1
+            return len(data)
         assert self._sock is not None
         count = self._sock.sendto(data, message.peer)  # asyncio's own `sendto` has its errors told to nobody
         self._counts["sent"] += 1
@@ -138,6 +151,8 @@ class UdpServer(MetaProcess):
 
     def terminate(self, reason: ExitReason) -> object:
         """Close the socket."""
+        if self._network is not None:
+            self._network.unbind(self.address)
         if self._transport is not None:
             self._transport.abort()
         elif self._sock is not None:

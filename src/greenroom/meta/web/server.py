@@ -17,6 +17,7 @@ from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.process.options import MetaOptions
 from greenroom.meta.process.spawning import spawn_meta
 from greenroom.meta.sockets.connection import SHUTDOWN_TIMEOUT
+from greenroom.meta.sockets.listener import Listener
 from greenroom.meta.sockets.messages import StopListening
 from greenroom.meta.sockets.options import StreamOptions
 from greenroom.meta.streams.checks import require_count, require_port
@@ -105,7 +106,7 @@ class WebServer(MetaProcess):
         self._backlog = backlog
         self._reuse_port = reuse_port
         self._sock = sock
-        self._server: asyncio.AbstractServer | None = None
+        self._listener: Listener | None = None
         self._over: asyncio.Event | None = None
         self._exchanges: dict[HttpExchange, None] = {}
         # WebSockets that are meta-processes, and those of applications.
@@ -121,14 +122,8 @@ class WebServer(MetaProcess):
 
     def init(self) -> None:
         """Bind the port: if that fails, there is no server, and whoever spawns it knows."""
-        if self._sock is None:
-            host, port = self._where
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self._sock = socket.create_server(
-                (host, port), family=family, backlog=self._backlog, reuse_port=self._reuse_port
-            )
-        self._sock.setblocking(False)
-        self.address = self._sock.getsockname()
+        self._listener = Listener(self.loop, self._where, self._backlog, self._reuse_port, self._sock)
+        self.address = self._listener.address
 
     async def start(self) -> None:
         """Take connections until it is to end."""
@@ -137,16 +132,9 @@ class WebServer(MetaProcess):
             if isinstance(target, Asgi) and target.lifespan and target not in self._lifespans:
                 self._lifespans[target] = asgi.Lifespan(target)
                 await self._lifespans[target].startup()
-        secured: dict[str, Any] = {}
-        if self._tls is not None:
-            secured = {
-                "ssl": self._tls,
-                "ssl_handshake_timeout": self.limits.handshake_timeout,
-                "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT,
-            }
-        aio = asyncio.get_running_loop()
-        self._server = await aio.create_server(
-            lambda: HttpExchange(self), sock=self._sock, backlog=self._backlog, **secured
+        assert self._listener is not None
+        await self._listener.open(
+            lambda: HttpExchange(self), self._tls, self.limits.handshake_timeout, SHUTDOWN_TIMEOUT
         )
         await self._over.wait()
 
@@ -310,10 +298,8 @@ class WebServer(MetaProcess):
 
     def _close_listener(self) -> None:
         self._is_open = False
-        if self._server is not None:
-            self._server.close()
-        elif self._sock is not None:
-            self._sock.close()
+        if self._listener is not None:
+            self._listener.close()
         for exchange in list(self._exchanges):
             if not exchange.is_busy:
                 exchange.close()

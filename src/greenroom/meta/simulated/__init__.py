@@ -1,0 +1,1 @@
+"""What stands in for the network in a simulation, where there are no sockets."""

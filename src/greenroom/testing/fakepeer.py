@@ -1,0 +1,201 @@
+"""`FakePeer`: the other side of a connection, in a simulation.
+
+There are no sockets in a simulation, but servers and clients run there all the same, on a network in memory. A
+`FakePeer` is whoever is at its other end, and does what a test tells it to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actor.messaging.ref import Alias
+from greenroom.errors import BadArgument, ConfigError
+from greenroom.meta.simulated.link import LinkFaults, SimulatedTransport
+from greenroom.meta.simulated.network import Network, network_of
+from greenroom.meta.streams.checks import require_seconds
+
+if TYPE_CHECKING:
+    from greenroom.system.system import ActorSystem
+
+__all__ = ["FakeConnection", "FakePeer"]
+
+
+class FakePeer:
+    """Connects to the servers of a simulated system, and takes the connections of its clients.
+
+    >>> from greenroom import Actor, ActorSystem, handles
+    >>> from greenroom.meta import Lines, Received, TcpServer, Write
+    >>> from greenroom.testing import Simulation
+    >>> class Echo(Actor[object]):
+    ...     @handles(Received)
+    ...     def echo(self, message: Received) -> None:
+    ...         message.alias.tell(Write(message.data.upper()))
+    >>> class Front(Actor[object]):
+    ...     def pre_start(self) -> None:
+    ...         self.ctx.spawn_meta(TcpServer(port=7, handler=Echo, framing=Lines()))
+    >>> async def program(system: ActorSystem) -> bytes:
+    ...     system.spawn(Front)
+    ...     peer = FakePeer(system, delay=(0.0, 0.1), split=True)
+    ...     connection = await peer.connect(("127.0.0.1", 7))
+    ...     connection.send(b"hello\\n")
+    ...     return await connection.read_until(b"\\n")
+    >>> Simulation(seed=1).run(program)
+    b'HELLO\\n'
+
+    Args:
+        system: The simulated system.
+        delay: Seconds that each piece of data takes, at least and at most; the seed decides.
+        split: Whether pieces come apart on the way, where the seed decides.
+        cut: How likely it is, for each piece, that the connection breaks instead.
+    """
+
+    def __init__(
+        self, system: ActorSystem, *, delay: float | tuple[float, float] = 0.0, split: bool = False, cut: float = 0.0
+    ) -> None:
+        network = network_of(system._loop)
+        if network is None:
+            raise BadArgument("a FakePeer is for a system that is simulated: connect to a real one with a real socket")
+        low, high = delay if isinstance(delay, tuple) else (delay, delay)
+        require_seconds("delay", low)
+        require_seconds("delay", high)
+        if not 0.0 <= cut <= 1.0:
+            raise ConfigError("cut", cut, "must be from 0 to 1: how likely it is")
+        self._system = system
+        self._network: Network = network
+        self._faults = LinkFaults((low, max(low, high)), split, cut)
+        self._scripts: set[asyncio.Task[None]] = set()
+
+    async def connect(self, where: Any) -> FakeConnection:
+        """Connect to a server: to the address it listens on, or to its alias. Waits until it listens."""
+        address = await self._address_of(where) if isinstance(where, Alias) else where
+        await self._system.settle()
+        connection = FakeConnection()
+        self._network.connect(address, lambda: connection, self._faults)
+        return connection
+
+    async def _address_of(self, alias: Alias) -> Any:
+        return (await alias.inspect("address"))["address"]
+
+    def listen(self, address: Any, script: Callable[[FakeConnection], Awaitable[object]]) -> None:
+        """Take connections to `address`, and run `script(connection)` for each: what a server would do."""
+
+        def take() -> FakeConnection:
+            connection = FakeConnection()
+            task = asyncio.get_running_loop().create_task(self._run(script, connection))
+            self._scripts.add(task)
+            task.add_done_callback(self._scripts.discard)
+            return connection
+
+        self._network.listen(address, take, self._faults)
+
+    async def _run(self, script: Callable[[FakeConnection], Awaitable[object]], connection: FakeConnection) -> None:
+        try:
+            await script(connection)
+        except ConnectionError:
+            pass  # it was cut: that is what scripts have to expect
+        finally:
+            connection.close()
+
+    def stop_listening(self, address: Any) -> None:
+        """Take no more connections: clients are refused."""
+        self._network.stop_listening(address)
+
+    async def send_packet(self, data: bytes, to: Any, *, sender: Any = ("127.0.0.1", 1)) -> None:
+        """Send a UDP packet."""
+        self._network.send(data, to, sender)
+
+
+class FakeConnection(asyncio.Protocol):
+    """One connection of a `FakePeer`."""
+
+    def __init__(self) -> None:
+        self._transport: SimulatedTransport | None = None
+        self._arrived: asyncio.Event = asyncio.Event()
+        self.received = bytearray()
+        """What has come, and was not read."""
+        self.is_closed = False
+        """Whether nothing more comes."""
+        self.error: BaseException | None = None
+        """What broke the connection, if it was not closed."""
+
+    # -- what its transport calls
+
+    def connection_made(self, transport: Any) -> None:
+        """It is up."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Something has come."""
+        self.received += data
+        self._arrived.set()
+
+    def eof_received(self) -> bool:
+        """The other side writes no more."""
+        self.is_closed = True
+        self._arrived.set()
+        return True
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """It is over."""
+        self.is_closed = True
+        self.error = exc
+        self._arrived.set()
+
+    # -- what a test does
+
+    def _end(self) -> SimulatedTransport:
+        assert self._transport is not None
+        return self._transport
+
+    def send(self, data: bytes) -> None:
+        """Send bytes; `ConnectionError` if the connection is over."""
+        if self._end().is_closing():
+            raise ConnectionResetError("the connection is over") from self.error
+        self._end().write(data)
+
+    async def read(self) -> bytes:
+        """What has come; waits if that is nothing. Empty when the other side has closed."""
+        while not self.received and not self.is_closed:
+            self._arrived.clear()
+            await self._arrived.wait()
+        data = bytes(self.received)
+        self.received.clear()
+        return data
+
+    async def read_exactly(self, count: int) -> bytes:
+        """So many bytes; `ConnectionError` if they do not come."""
+        return await self._read_when(lambda: count if len(self.received) >= count else 0)
+
+    async def read_until(self, end: bytes) -> bytes:
+        """All up to `end`, with it; `ConnectionError` if that does not come."""
+        return await self._read_when(lambda: self.received.find(end) + len(end) if end in self.received else 0)
+
+    async def _read_when(self, find: Callable[[], int]) -> bytes:
+        while not (count := find()):
+            if self.is_closed:
+                raise ConnectionResetError(f"the connection ended after {bytes(self.received)!r}") from self.error
+            self._arrived.clear()
+            await self._arrived.wait()
+        data = bytes(self.received[:count])
+        del self.received[:count]
+        return data
+
+    async def closed(self) -> None:
+        """Return when the other side has closed it, or it was cut."""
+        while not self.is_closed:
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def close_write(self) -> None:
+        """Send no more, but go on reading."""
+        self._end().write_eof()
+
+    def close(self) -> None:
+        """Close it when all is sent."""
+        self._end().close()
+
+    def cut(self) -> None:
+        """Break it: both sides lose it, and what is on its way."""
+        self._end().cut()
