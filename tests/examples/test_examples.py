@@ -12,6 +12,9 @@ PROGRAMS = {
     "examples.pipeline": ["--seconds", "0.5"],
     "examples.bugs": [],
     "examples.primes": ["--workers", "2", "--limit", "50000"],
+    "examples.echo": ["--clients", "20"],
+    "examples.chat": [],
+    "examples.programs": ["--count", "6000"],
 }
 
 

@@ -104,8 +104,9 @@ class OutputPipe(asyncio.Protocol):
 class InputPipe(asyncio.BaseProtocol):
     """What goes to the program."""
 
-    def __init__(self, high_water: int, on_stall: Callable[[bool], object]) -> None:
+    def __init__(self, high_water: int, on_stall: Callable[[bool], object], on_lost: Callable[[], object]) -> None:
         self._high_water = high_water
+        self._on_lost = on_lost
         self._on_stall = on_stall
         self._drained: asyncio.Future[None] | None = None
         self.transport: Any = None
@@ -120,7 +121,10 @@ class InputPipe(asyncio.BaseProtocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         """The program reads no more."""
         self.over = True
-        self.resume_writing()
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+        self._on_lost()
 
     def pause_writing(self) -> None:
         """Its buffer is full."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Awaitable, Mapping, Sequence
@@ -18,6 +19,7 @@ from greenroom.meta.ports.messages import Exited, SendSignal
 from greenroom.meta.ports.pipes import InputPipe, OutputPipe, ProgramOutlet
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.sockets.messages import Close, CloseWrite, Write
+from greenroom.meta.streams.alarms import set_call
 from greenroom.meta.streams.checks import require_count, require_seconds
 from greenroom.meta.streams.framing import Lines, framing_of
 from greenroom.wire.forks import no_forks
@@ -31,6 +33,8 @@ __all__ = ["Port"]
 _STDERR = ("message", "stdout", "inherit", "null")
 AFTER_EXIT = 1.0
 """Seconds that output may still come after the program has ended: others may hold its pipes."""
+LONGEST_SHOWN = 80
+"""Characters of a command, in the log and in errors."""
 
 
 class Port(MetaProcess):
@@ -124,6 +128,10 @@ class Port(MetaProcess):
         self._quiet: asyncio.Event | None = None
         self._error: BaseException | None = None
         self._status: int | None = None
+        # Whether its pipes are there.
+        self._is_ready = False
+        # Whether the owner has closed its input, and so wants it to end.
+        self._is_asked_to_end = False
         # Whether its owner knows that it has ended.
         self._told = False
 
@@ -168,8 +176,9 @@ class Port(MetaProcess):
                 await aio.connect_read_pipe(lambda output=output: output, pipe)  # type: ignore[misc]
         if outlet.is_behind():
             outlet._pause()
-        pipe_in = self._input = InputPipe(self._high_water, self._stall)
+        pipe_in = self._input = InputPipe(self._high_water, self._stall, self._input_lost)
         await aio.connect_write_pipe(lambda: pipe_in, process.stdin)
+        self._is_ready = True
         self._stall(False)
         await self._wait_for_exit(process)
         with suppress(TimeoutError):
@@ -216,14 +225,28 @@ class Port(MetaProcess):
             self._told = True
             outlet.tell(Exited(self.id, self._status or 0, self._error))
 
+    def _input_lost(self) -> None:
+        """It reads no more. Most likely it is about to end: what is written waits, for the next one if there is one."""
+        if self._is_asked_to_end:
+            return
+        self._stall(True)
+        loop = self._require_host("a port").ctx.cell.loop
+        set_call(loop, AFTER_EXIT, self._go_on_if_alive)
+
+    def _go_on_if_alive(self) -> None:
+        """It has closed its input, and goes on: what is written to it now is told to be too late."""
+        if self._status is None:
+            self._stall(False)
+
     def _shown_command(self) -> str:
-        return self._command if isinstance(self._command, str) else " ".join(os.fspath(word) for word in self._command)
+        words = self._command if isinstance(self._command, str) else [os.fspath(word) for word in self._command]
+        shown = " ".join((words if isinstance(words, str) else shlex.join(words)).split())
+        return shown if len(shown) <= LONGEST_SHOWN else f"{shown[: LONGEST_SHOWN - 1]}…"
 
     # -- messages
 
-    def _has_begun(self) -> None:
-        if self._input is None:
-            self._stall(True)
+    def _is_unready(self) -> bool:
+        return not self._is_ready
 
     def _stall(self, stalls: bool) -> None:
         """Let messages wait while the program does not read."""
@@ -261,6 +284,7 @@ class Port(MetaProcess):
 
     def _control(self, message: object) -> object:
         if isinstance(message, CloseWrite):
+            self._is_asked_to_end = True
             if self._input is not None:
                 self._input.close()
         elif isinstance(message, Close):

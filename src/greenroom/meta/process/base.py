@@ -71,8 +71,9 @@ class MetaBase:
 
     # -- what those of the runtime do besides
 
-    def _has_begun(self) -> None:
-        """It is ready for its first message."""
+    def _is_unready(self) -> bool:
+        """Whether messages have to wait for something."""
+        return False
 
     def _before_children_end(self) -> None:
         """It is to end, and those below it next."""

@@ -91,7 +91,13 @@ class MetaHost:
         if self.callbacks.reads:
             self.reader = TaskReader(self) if self.callbacks.reads_async else ThreadReader(self)
             self.reader.begin()
-        self.meta._has_begun()
+        if self.meta._is_unready():
+            # When it has started: a restart lets messages in only then.
+            self.ctx.cell.order(lambda cell: self._stall_if_unready())
+
+    def _stall_if_unready(self) -> None:
+        if self.meta._is_unready():
+            self.stall(True)
 
     # -- what the meta-process asks
 
@@ -148,7 +154,7 @@ class MetaHost:
 
     def bury(self, message: object, why: str) -> None:
         """Let a message that cannot be passed on be a dead letter."""
-        self.ctx.cell.loop.host.publish(message, self.alias, self.ctx.sender, why)
+        self.ctx.cell.loop.host.publish(message, self.ctx.sender, self.alias, why)
 
     # -- messages
 

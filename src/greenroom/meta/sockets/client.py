@@ -110,9 +110,9 @@ class TcpClient(TcpConnection):
             return None
 
     async def _open(self) -> Wire:
-        made: list[Wire] = []
-        await self._connect(lambda: Wire(self._options, self._loop, made.append))
-        return made[0]
+        wire = self._new_wire()
+        await self._connect(lambda: wire)
+        return wire
 
     async def _connect(self, make: Any) -> None:
         network = network_of(self._loop)

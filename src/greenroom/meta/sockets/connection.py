@@ -84,7 +84,7 @@ class TcpConnection(MetaProcess):
     async def start(self) -> None:
         """Take the socket over."""
         aio = asyncio.get_running_loop()
-        made: list[Wire] = []
+        wire = self._new_wire()
         side, hostname, timeout = self._handshake
         secured: dict[str, Any] = {}
         if self._tls is not None:
@@ -92,20 +92,22 @@ class TcpConnection(MetaProcess):
         self._sock.setblocking(False)
         if self._tls is not None and not side:
             await aio.create_connection(
-                lambda: Wire(self._options, self._loop, made.append),
+                lambda: wire,
                 sock=self._sock,
                 server_hostname=hostname or "",
                 **secured,
             )
         else:
-            await aio.connect_accepted_socket(
-                lambda: Wire(self._options, self._loop, made.append), self._sock, **secured
-            )
+            await aio.connect_accepted_socket(lambda: wire, self._sock, **secured)
         over = asyncio.Event()
-        self._take(made[0], self._owner or self.parent, over.set)
+        self._take(wire, self._owner or self.parent, over.set)
         await over.wait()
 
     # -- its wire
+
+    def _new_wire(self) -> Wire:
+        """One that keeps what comes before it is taken."""
+        return Wire(self._options, self._loop, lambda wire: wire.hold_for(self.id))
 
     def _take(self, wire: Wire, owner: ActorRef, on_lost: Any, *, holds: bool = False) -> None:
         """Let `wire` be its own, and `owner` hear of it; `on_lost` is called when it is over."""
@@ -114,10 +116,9 @@ class TcpConnection(MetaProcess):
         wire.begin(self.id, owner, holds=holds, on_lost=lambda wire: on_lost(), on_stall=self._stall)
         self._stall(False)
 
-    def _has_begun(self) -> None:
+    def _is_unready(self) -> bool:
         """Until it is connected, messages wait."""
-        if self._wire is None:
-            self._stall(True)
+        return self._wire is None
 
     def _stall(self, stalls: bool) -> None:
         """Let messages wait, for as long as the network does not take what they bring; it can be stopped all the same.

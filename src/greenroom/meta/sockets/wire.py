@@ -154,6 +154,11 @@ class Wire(Outlet, asyncio.Protocol):
 
     # -- to the owner
 
+    def hold_for(self, alias: Alias) -> None:
+        """It is `alias`'s, who has yet to say whom to tell: what comes waits."""
+        self.alias = alias
+        self.hold()
+
     def greeting(self) -> Connected:
         """What its owner is told first."""
         return Connected(self.alias, self.peer)
@@ -174,6 +179,7 @@ class Wire(Outlet, asyncio.Protocol):
         self._owner = owner._cell
         held: deque[object] | None = self._pending
         self._pending = None
+        self.holds = False
         self.tell(self.greeting())
         for message in held or ():  # what came before there was an owner
             self.tell(message)

@@ -111,6 +111,6 @@ class Outlet:
         pending, self._pending = self._pending, None
         owner = None if self._owner is None else self._owner.shown()
         for message in pending or ():
-            self._loop.host.publish(message, owner, self.alias, "its source ended")
+            self._loop.host.publish(message, self.alias, owner, "its source ended")
         self._owner = None
         self.holds = False

@@ -86,6 +86,7 @@ class WebSocketClient(TcpClient):
         opened: asyncio.Future[None] = aio.create_future()
         ws = WSConnection(ConnectionType.CLIENT)
         made = ClientWire(self._options, self._loop, ws, self._limits, opened)
+        made.alias = self.id
         await self._connect(lambda: made)
         made.transport.write(ws.send(self._request))
         try:
@@ -108,7 +109,7 @@ class ClientWire(WebSocketWire):
 
     def _take_handshake(self, event: Event) -> None:
         if isinstance(event, AcceptConnection):
-            self.hold()  # until there is somebody to be told
+            self.hold_for(self.alias)
             if not self._opened.done():
                 self._opened.set_result(None)
         elif isinstance(event, RejectConnection) and not self._opened.done():

@@ -1,0 +1,1 @@
+"""A TCP server, with its supervision tree."""
