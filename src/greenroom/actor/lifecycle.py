@@ -239,7 +239,11 @@ class Lifecycle(MessageHost):
     def take_back(self, cell: Cell) -> None:
         """Let nothing be left of what was held back: it is not spawned after all."""
         record = cell.record
-        if isinstance(record, ActorRecord) and record.state == CREATED:
+        if not isinstance(record, ActorRecord) or record.state != CREATED:
+            return
+        if record.child_list is not None and record.child_list.count > 0:
+            self.request_end(cell, KILLED)  # what it has spawned has to end first
+        else:
             parent = cell.ref._parent
             (self.top if parent is None else parent._cell.record.child_list).remove(record, cell.ref._name)
             cell.record = tombstone_of(NORMAL, cell.ref._name, parent, None)

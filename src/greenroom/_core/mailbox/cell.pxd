@@ -4,7 +4,7 @@ from greenroom._core.mailbox.mailbox cimport Mailbox
 from greenroom._core.mailbox.ring cimport put_slot
 from greenroom._core.runqueue cimport RunQueue
 
-cdef int OFFLOADED, INTERCEPTED, HELD, ORDERS, PROPAGATES, RESUME
+cdef int OFFLOADED, INTERCEPTED, HELD, ORDERS, PROPAGATES, RESUME, STALLED
 cdef frozenset ATOMS
 cdef bint COMPILED
 cdef object _DATA, deque, get_ident
@@ -42,6 +42,8 @@ cdef class Cell(Mailbox):
     cpdef object take_order(self)
     cpdef hold(self)
     cpdef release(self)
+    cpdef stall(self)
+    cpdef unstall(self)
     cpdef resume(self)
     cpdef make_runnable(self)
     cpdef Tally count_aside(self)

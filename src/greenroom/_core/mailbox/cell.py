@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
-from greenroom._core.flags import HELD, INTERCEPTED, OFFLOADED, ORDERS, PROPAGATES, RESUME
+from greenroom._core.flags import HELD, INTERCEPTED, OFFLOADED, ORDERS, PROPAGATES, RESUME, STALLED
 from greenroom._core.itemkinds import ATOMS
 from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.runqueue import RunQueue
@@ -260,6 +260,16 @@ class Cell(Mailbox):
     def release(self) -> None:
         """Let messages and notices be handled again."""
         self.flags &= ~HELD
+        if self.waiting():
+            self.make_runnable()
+
+    def stall(self) -> None:
+        """Let data messages and notices wait; orders still act, and what is more urgent is served."""
+        self.flags |= STALLED
+
+    def unstall(self) -> None:
+        """Let all be handled again."""
+        self.flags &= ~STALLED
         if self.waiting():
             self.make_runnable()
 

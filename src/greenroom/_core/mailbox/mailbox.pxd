@@ -3,7 +3,7 @@ from greenroom._core.mailbox.ring cimport Ring
 from greenroom._core.mailbox.sidelanes cimport SideLanes
 from greenroom._core.receipt cimport Receipt, is_from_itself
 
-cdef int LANES, PRIORITY, RECEIPTS
+cdef int LANES, PRIORITY, RECEIPTS, STALLED
 cdef int EMPTY, LOG, DATA, MANAGEMENT, CONTROL, PATIENCE
 cdef object NOTICE
 
@@ -29,6 +29,8 @@ cdef class Mailbox(Ring):
     cpdef enqueue_notice(self, object notice)
     @cython.locals(side=SideLanes, data=bint, management=bint, log=bint, contested=bint, top=int)
     cpdef int choose(self)
+    @cython.locals(side=SideLanes)
+    cdef int _urgent(self)
     @cython.locals(side=SideLanes, chosen=int, lane=int)
     cdef int _oldest_below(self, int top)
     cpdef object sender_of(self, int lane)

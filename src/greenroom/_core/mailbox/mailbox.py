@@ -15,7 +15,7 @@ oldest message of the lower lanes instead, so none starves.
 
 from __future__ import annotations
 
-from greenroom._core.flags import LANES, PRIORITY, RECEIPTS
+from greenroom._core.flags import LANES, PRIORITY, RECEIPTS, STALLED
 from greenroom._core.mailbox.prioritylane import PriorityLane
 from greenroom._core.mailbox.ring import Ring
 from greenroom._core.mailbox.sidelanes import SideLanes, data_place
@@ -108,7 +108,9 @@ class Mailbox(Ring):
         return found
 
     def waiting(self) -> bool:
-        """Whether a message or a notice waits in any lane."""
+        """Whether a message or a notice waits in any lane that is served."""
+        if self.flags & STALLED:
+            return self._urgent() != EMPTY
         return self._data_waits() or (self.side is not None and self.side.total() > 0)
 
     def _data_waits(self) -> bool:
@@ -164,6 +166,8 @@ class Mailbox(Ring):
 
     def choose(self) -> int:
         """The lane that is served next, or `EMPTY`. Counts as a pick."""
+        if self.flags & STALLED:
+            return self._urgent()
         side = self.side
         if side is None:
             return DATA if self._data_waits() else EMPTY
@@ -186,6 +190,15 @@ class Mailbox(Ring):
                 side.passed = 0
                 return self._oldest_below(top)
         return top
+
+    def _urgent(self) -> int:
+        """The lane that is served next, if it is one of the two that are always served."""
+        side = self.side
+        if side is None:
+            return EMPTY
+        if side.depth(CONTROL) > 0:
+            return CONTROL
+        return MANAGEMENT if side.depth(MANAGEMENT) > 0 else EMPTY
 
     def _oldest_below(self, top: int) -> int:
         """The lane under `top` whose next message arrived first; one of them holds some."""

@@ -62,7 +62,8 @@ class Outside(_Base):
     def metas(self) -> list[Alias]:
         """The aliases of its meta-processes, oldest first."""
         records = [] if self.child_list is None else self.child_list.records()
-        return [ref for child in records if isinstance(ref := child.cell.ref, Alias)]
+        lasting = [child for child in records if child.extras is None or child.extras.ending is None]
+        return [ref for child in lasting if isinstance(ref := child.cell.ref, Alias)]
 
     def watch_fd(self, fd: Any, interest: int, *, once: bool = False) -> FdWatch:
         """Receive `IoReady(fd, events)` whenever `fd` can be read (`READ`) or written (`WRITE`); with `once`, one time.

@@ -314,13 +314,13 @@ def _ask_from_outside(
     patiently: bool = False,
 ) -> Asked:
     loop.inbound.refuse_simulated(cell)
+    handoff = current_handoff(loop)
+    asker = None if handoff is None else handoff.cell
+    require_may_ask(asker)
     try:
         aio = get_running_loop()
     except RuntimeError:
         raise WrongThread("ask()", "no asyncio loop runs here: use `ask_sync()`") from None
-    handoff = current_handoff(loop)
-    asker = None if handoff is None else handoff.cell
-    require_may_ask(asker)
     question.set_up(loop, cell, asker, seconds)
     question.tell_future(aio.create_future(), aio)
     send_from_outside(loop, cell, question, message, lane, patiently)

@@ -181,12 +181,12 @@ def block_for_answer(cell: Cell, message: object, timeout: float | None, lane: L
     """Send `message` and wait for the reply."""
     seconds = seconds_of(timeout)
     loop: Loop = cell.loop
+    handoff = current_handoff(loop)
+    asker = None if handoff is None else handoff.cell
+    require_may_ask(loop.visits.hand if asker is None and not cell.is_foreign() else asker)
     require_may_block(loop, "ask_sync()", "ref.ask(...)")
     question = Question.__new__(Question)
     own = current_handoffs.get(get_ident()) if current_handoffs else None
-    handoff = current_handoff(loop)
-    asker = None if handoff is None else handoff.cell
-    require_may_ask(asker)
     question.set_up(loop, cell, asker, seconds)
     future: ThreadFuture[Any] = ThreadFuture()
     question.tell_future(future, None)

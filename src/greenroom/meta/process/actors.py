@@ -10,7 +10,6 @@ from greenroom.actor.api.actor import Actor
 from greenroom.exits import SHUTDOWN, ExitReason
 
 if TYPE_CHECKING:
-    from greenroom.actor.messaging.ref import ActorRef
     from greenroom.meta.process.birth import Birth
     from greenroom.meta.process.host import MetaHost
 
@@ -39,10 +38,6 @@ class MetaActor(Actor[Any, Any]):
     def receive(self, message: object) -> object:
         """A message, or a call."""
         return self.host.handle(message)
-
-    def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> None:
-        """Somebody has ended whom a meta-process of the runtime's own watches."""
-        self.host.meta._watched_ended(ref)
 
     def inspect(self, *items: str) -> Mapping[str, Any]:
         """What the meta-process shows of itself."""

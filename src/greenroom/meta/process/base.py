@@ -78,9 +78,6 @@ class MetaBase:
     def _before_children_end(self) -> None:
         """It is to end, and those below it next."""
 
-    def _watched_ended(self, ref: ActorRef) -> None:
-        """Whom it watches has ended."""
-
     # -- what it can find out and do, from either thread
 
     def _require_host(self, operation: str) -> HostPort:
@@ -169,7 +166,7 @@ class MetaBase:
         host = self._require_host("`defer_reply()`")
         if self._state is not MetaState.RUNNING:
             raise MetaCannotReply(host.alias, self._state.value)
-        return host.ctx.defer_reply()
+        return host.defer_reply()
 
     # -- what it cannot do
 

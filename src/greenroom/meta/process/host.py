@@ -11,10 +11,13 @@ from logging import Logger, LoggerAdapter
 from typing import TYPE_CHECKING, Any, cast
 
 from greenroom._core.current import current_handoffs
+from greenroom._core.delivery.admission import Waiter
 from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.messaging.question import Question
+from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import AlreadyReplied, SendTimeout
 from greenroom.exits import NORMAL, ExitReason
+from greenroom.lanes import Lane
 from greenroom.meta.process.interrupt import ReaderStopped, break_off, close_held, restore
 from greenroom.meta.process.reader import Reader, TaskReader, ThreadReader
 from greenroom.meta.process.state import MetaState
@@ -23,7 +26,6 @@ from greenroom.runtimelog import RuntimeLog
 if TYPE_CHECKING:
     from greenroom.actor.api.context import Context
     from greenroom.actor.messaging.ref import ActorRef, Alias
-    from greenroom.lanes import Lane
     from greenroom.meta.process.base import MetaBase
     from greenroom.meta.process.callbacks import Callbacks
     from greenroom.meta.process.options import MetaOptions
@@ -47,7 +49,10 @@ BETWEEN_LOOKS = 0.25
 class MetaHost:
     """One incarnation of one meta-process."""
 
-    __slots__ = ("_event", "_handoff", "alias", "callbacks", "ctx", "initialised", "is_stopping", "meta", "reader")
+    __slots__ = (
+        *("_event", "_handoff", "alias", "callbacks", "ctx", "initialised", "is_stopping", "meta", "reader"),
+        "receipt",
+    )
 
     alias: Alias
     ctx: Context
@@ -62,6 +67,8 @@ class MetaHost:
         self._event: threading.Event | None = None
         # The work of a thread that has been told how to be broken off in it.
         self._handoff: object = None
+        # Who sent the message that is handled, or was last: a ref, nobody, or a receipt.
+        self.receipt: object = None
         meta._host = self
         meta._send_lane = options.send_lane
         meta._compression = options.compression
@@ -142,15 +149,33 @@ class MetaHost:
                     raise ReaderStopped from None
 
     def stall(self, stalls: bool) -> None:
-        """Let messages wait, as long as what they bring cannot be passed on; it can be stopped all the same."""
+        """Let data messages wait, as long as what they bring cannot be passed on.
+
+        It can be stopped all the same, and what comes by the control or management lane is handled.
+        """
         cell = self.ctx.cell
         resting = cell.loop.host.resting
         if stalls:
-            cell.hold()
+            cell.stall()
             resting[cell] = None
         elif cell in resting:
             del resting[cell]
-            cell.release()
+            cell.unstall()
+
+    async def send_patiently(self, target: ActorRef, message: object) -> None:
+        """Send, and await room for it."""
+        cell = target._cell
+        admission = cell.loop.admission
+        if admission.has_room(cell, Lane.DATA):
+            cell.accept(message, self.alias, Lane.DATA)
+            return
+        sent = asyncio.Event()
+        waiter = Waiter(message, self.alias, Lane.DATA, lambda refused: sent.set())
+        admission.wait_for_room(cell, waiter)
+        try:
+            await sent.wait()
+        finally:
+            admission.give_up(cell, waiter)
 
     def bury(self, message: object, why: str) -> None:
         """Let a message that cannot be passed on be a dead letter."""
@@ -168,6 +193,7 @@ class MetaHost:
         if not self.callbacks.on_loop:
             self._note_thread()
         meta._state = RUNNING
+        self.receipt = receipt
         waits = False
         try:
             result = handle(meta, message, ctx.sender)
@@ -205,6 +231,17 @@ class MetaHost:
             self.ctx.fail_reply(exc)
         except AlreadyReplied:
             self.log.exception("handle_call() raised after it had replied, which changes nothing")
+
+    def defer_reply(self) -> Reply:
+        """Have the message that is handled answered later; also from beside its handler."""
+        receipt, ctx = self.receipt, self.ctx
+        loop = ctx.cell.loop
+        if not isinstance(receipt, Question):
+            return Reply(loop, None, lambda value: ctx._reply_by_telling(receipt, value))
+        if receipt.replied:
+            raise AlreadyReplied
+        ctx.system._call("defer_reply()", lambda: ctx._owe(receipt))
+        return Reply(loop, receipt, lambda value: None)
 
     def _note_thread(self) -> None:
         """Let the thread that works for it now be broken off, if it must be."""
@@ -247,12 +284,18 @@ class MetaHost:
         if call is None and (reader is None or reader.over):
             self.meta._state = TERMINATED
             result = self._attempt_terminate(reason)
-            return self._await_terminate(result) if isawaitable(result) else None
+            if isawaitable(result):
+                return self._end_slowly(reason, call, result)
+            close_held(self.meta)
+            return None
         return self._end_slowly(reason, call)
 
-    async def _end_slowly(self, reason: ExitReason, call: Call | None) -> None:
+    async def _end_slowly(self, reason: ExitReason, call: Call | None, begun: object = None) -> None:
         reader = self.reader
         try:
+            if begun is not None:
+                await self._await_terminate(begun)
+                return
             if reader is not None and reader.break_off():
                 # It is about to leave: what `terminate` closes is then not in use any more.
                 await reader.wait(AT_EASE)

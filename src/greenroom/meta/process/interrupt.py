@@ -18,12 +18,14 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import select
 import signal
 import socket
 import stat
+import struct
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -32,10 +34,15 @@ __all__ = ["ReaderStopped", "break_off", "close_held", "raise_in", "restore", "s
 
 # The system calls that block on their first argument, a descriptor: read, readv, pread64, recvfrom, recvmsg, recvmmsg,
 # accept, accept4, connect, write, writev, sendto, sendmsg.
-_CALLS = {
+_CALLS: frozenset[int] = {
     "x86_64": frozenset({0, 19, 17, 45, 47, 299, 43, 288, 42, 1, 20, 44, 46}),
     "aarch64": frozenset({63, 65, 67, 207, 212, 243, 202, 242, 203, 64, 66, 206, 211}),
 }.get(platform.machine(), frozenset())
+# Those that wait for several: poll and ppoll; select and pselect6; epoll_wait and epoll_pwait. And openat, open.
+_POLL = {"x86_64": (7, 271), "aarch64": (73,)}.get(platform.machine(), ())
+_SELECT = {"x86_64": (23, 270), "aarch64": (72,)}.get(platform.machine(), ())
+_EPOLL = {"x86_64": (232, 281), "aarch64": (22,)}.get(platform.machine(), ())
+_OPENAT = {"x86_64": 257, "aarch64": 56}.get(platform.machine(), -1)
 
 _SIGNAL = getattr(signal, "SIGURG", None)
 """Ignored by default, and rarely used: the one that Go's runtime wakes its threads with, for the same reason."""
@@ -43,6 +50,8 @@ _SIGNAL = getattr(signal, "SIGURG", None)
 _lock = threading.Lock()
 # Invariant: for each thread, what stood at the descriptors that /dev/null takes the place of; written under _lock
 _replaced: dict[threading.Thread, dict[int, int]] = {}
+# Invariant: for each thread, what an epoll of it was given to wake up by; written under _lock
+_wakers: dict[threading.Thread, list[int]] = {}
 _has_handler = False
 
 
@@ -55,20 +64,20 @@ def break_off(thread: threading.Thread, meta: object) -> bool:
     found = False
     for sock in _sockets(meta, thread):
         found = _shut(sock) or found
-    fd = _blocked_on(thread)
-    if fd is not None:
+    if _CALLS and sys.platform == "linux":
+        return _break_call(thread) or found
+    for fd in _files(meta, thread):
         found = _break_fd(fd, thread) or found
-    elif not _CALLS or sys.platform != "linux":
-        for fd in _files(meta, thread):
-            found = _break_fd(fd, thread) or found
     return found
 
 
 def restore(thread: threading.Thread) -> None:
     """Put back what was replaced to break off `thread`, which has noticed."""
-    if not _replaced:
+    if not _replaced and not _wakers:
         return
     with _lock:
+        for fd in _wakers.pop(thread, ()):
+            os.close(fd)
         for fd, kept in _replaced.pop(thread, {}).items():
             with suppress(OSError):  # it has been closed meanwhile
                 if os.fstat(fd).st_rdev == Path(os.devnull).stat().st_rdev:  # else the number is another file's by now
@@ -79,9 +88,15 @@ def restore(thread: threading.Thread) -> None:
 def close_held(meta: object) -> None:
     """Close the sockets and files among the attributes of `meta` that `terminate()` has left open."""
     for thing in list(vars(meta).values()):
-        if isinstance(thing, socket.socket) or (hasattr(thing, "fileno") and hasattr(thing, "close")):
-            with suppress(Exception):
+        with suppress(Exception):
+            if isinstance(thing, socket.socket) or (hasattr(thing, "close") and _is_pipe(thing.fileno())):
                 thing.close()
+
+
+def _is_pipe(fd: int) -> bool:
+    """Whether it is one that somebody may read from, and not this program's own input or output."""
+    kind = os.fstat(fd).st_mode
+    return fd > 2 and (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind))
 
 
 def raise_in(thread: threading.Thread) -> None:
@@ -96,12 +111,21 @@ def stack_of(thread: threading.Thread) -> FrameType | None:
 
 
 def _held(meta: object, thread: threading.Thread) -> Iterator[object]:
-    """What the meta-process, and the functions that the thread runs for it, have at hand."""
-    yield from list(vars(meta).values())
+    """What the meta-process, and the functions that the thread runs for it, have at hand, also in lists."""
+    yield from _with_parts(vars(meta))
     frame = stack_of(thread)
     while frame is not None and frame.f_globals.get("__name__") not in _OURS:
-        yield from list(frame.f_locals.values())
+        yield from _with_parts(frame.f_locals)
         frame = frame.f_back
+
+
+def _with_parts(names: Mapping[str, object]) -> Iterator[object]:
+    for thing in list(names.values()):
+        yield thing
+        if isinstance(thing, list | tuple | set | frozenset):
+            yield from list(thing)
+        elif isinstance(thing, dict):
+            yield from list(thing.values())
 
 
 _OURS = ("greenroom.meta.process.host", "greenroom.meta.process.reader", "threading")
@@ -128,17 +152,75 @@ def _shut(sock: socket.socket) -> bool:
     return True
 
 
-def _blocked_on(thread: threading.Thread) -> int | None:
-    """The descriptor that a system call of `thread` waits for, where the kernel tells."""
-    if sys.platform != "linux" or not _CALLS or thread.native_id is None:
-        return None
+def _break_call(thread: threading.Thread) -> bool:
+    """End what the system call that `thread` is in waits for, as the kernel tells; whether something was found."""
     try:
         words = Path(f"/proc/self/task/{thread.native_id}/syscall").read_text(encoding="ascii").split()
     except OSError:
-        return None
-    if len(words) < 2 or not words[0].isdigit() or int(words[0]) not in _CALLS:
-        return None
-    return int(words[1], 16)
+        return False
+    if len(words) < 4 or not words[0].isdigit():
+        return False
+    call, first, second, third = int(words[0]), *(int(word, 16) for word in words[1:4])
+    try:
+        if call in _CALLS:
+            return _break_fd(first, thread)
+        if call in _POLL:
+            return _break_all(_polled(first, second), thread)
+        if call in _SELECT:
+            return _break_all(_selected(first, second), thread)
+        if call in _EPOLL:
+            return _wake_epoll(first, thread)
+        return call == _OPENAT and _open_other_end(second, third)
+    except (OSError, struct.error, UnicodeError):  # it has gone on meanwhile
+        return False
+
+
+def _break_all(fds: list[int], thread: threading.Thread) -> bool:
+    broken = [_break_fd(fd, thread) for fd in fds]  # all of them, not only the first
+    return any(broken)
+
+
+def _memory(address: int, size: int) -> bytes:
+    """Part of this process's memory, which another thread uses; if that is gone, an error instead of a crash."""
+    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(memory, size, address)
+    finally:
+        os.close(memory)
+
+
+def _polled(address: int, count: int) -> list[int]:
+    """The descriptors of a `struct pollfd[]`."""
+    return [fd for fd, _, _ in struct.iter_unpack("ihh", _memory(address, 8 * min(count, 4096)))]
+
+
+def _selected(count: int, address: int) -> list[int]:
+    """The descriptors of an `fd_set` that are to be read."""
+    if not address:
+        return []
+    bits = int.from_bytes(_memory(address, (min(count, 1024) + 7) // 8), "little")
+    return [fd for fd in range(min(count, 1024)) if bits >> fd & 1]
+
+
+def _wake_epoll(epoll: int, thread: threading.Thread) -> bool:
+    """Give an epoll something more to wait for, which is there."""
+    reading, writing = os.pipe()
+    os.close(writing)
+    with select.epoll.fromfd(os.dup(epoll)) as poll:
+        poll.register(reading, select.EPOLLIN)
+    with _lock:
+        _wakers.setdefault(thread, []).append(reading)  # until the reader is gone: a closed one is not waited for
+    return True
+
+
+def _open_other_end(path_address: int, flags: int) -> bool:
+    """A FIFO is being opened, and nobody is at its other end: be that, for a moment."""
+    path = Path(os.fsdecode(_memory(path_address, 4096).partition(b"\0")[0]))
+    if not path.is_fifo():
+        return False
+    reads = flags & os.O_ACCMODE == os.O_RDONLY
+    os.close(os.open(path, (os.O_WRONLY if reads else os.O_RDONLY) | os.O_NONBLOCK | os.O_CLOEXEC))
+    return True
 
 
 def _break_fd(fd: int, thread: threading.Thread) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from greenroom.actor.api.context import Context
     from greenroom.actor.messaging.ref import ActorRef, Alias
+    from greenroom.actor.messaging.reply import Reply
     from greenroom.lanes import Lane
     from greenroom.meta.process.callbacks import Callbacks
 
@@ -59,8 +60,16 @@ class HostPort(Protocol):
         """Set when it is to end."""
         ...
 
+    def defer_reply(self) -> Reply:
+        """Have the message that is handled answered later."""
+        ...
+
     def send_when_room(self, target: ActorRef, message: object, lane: Lane) -> None:
         """Send, and block until there is room."""
+        ...
+
+    async def send_patiently(self, target: ActorRef, message: object) -> None:
+        """Send, and await room for it."""
         ...
 
     def stall(self, stalls: bool) -> None:

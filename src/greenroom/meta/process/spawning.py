@@ -42,7 +42,11 @@ def spawn_meta(
         _ensure_dispatcher(system)
     actor = LoopMeta if host.callbacks.on_loop else PoolMeta
     label = type(meta)._label or type(meta).__name__
-    alias: Alias = system._prepare_meta(props(actor, birth), label, parent.self, chosen, host.callbacks.own_code)
+    try:
+        alias: Alias = system._prepare_meta(props(actor, birth), label, parent.self, chosen, host.callbacks.own_code)
+    except BaseException:
+        host.detach()
+        raise
     host.attach(alias._cell.record)
     try:
         host.initialise()

@@ -6,25 +6,28 @@ import asyncio
 import os
 import socket
 import ssl
+from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from greenroom.errors import ConfigError
+from greenroom.actor.messaging.ref import ActorRef
+from greenroom.actor.messaging.reply import Reply
+from greenroom.errors import ConfigError, ConnectionClosed
 from greenroom.errors.base import in_words
+from greenroom.exits import ExitReason
 from greenroom.meta.simulated.network import network_of
 from greenroom.meta.sockets.connection import SHUTDOWN_TIMEOUT, TcpConnection
-from greenroom.meta.sockets.messages import Closed
+from greenroom.meta.sockets.messages import Close, Closed, Write
 from greenroom.meta.sockets.options import StreamOptions
 from greenroom.meta.sockets.wire import Wire
-from greenroom.meta.streams.alarms import sleep
-from greenroom.meta.streams.checks import require_count, require_seconds
+from greenroom.meta.streams.alarms import set_call
+from greenroom.meta.streams.checks import require_count, require_port, require_seconds, require_type
 from greenroom.policy.backoff import Backoff
-
-if TYPE_CHECKING:
-    from greenroom.actor.messaging.ref import ActorRef
 
 __all__ = ["TcpClient", "UnixClient"]
 
+MOST_UNSENT = 1024
+"""Writes that are kept while there is no connection; further ones wait in the mailbox."""
 # Why a connection ends that is not made again.
 _WANTED = frozenset({"closed", "stopped", "owner ended"})
 
@@ -38,7 +41,7 @@ class TcpClient(TcpConnection):
 
     Args:
         host, port: Where to.
-        owner, framing, idle_timeout, half_open, linger, high_water: As with `TcpConnection`.
+        owner, framing, idle_timeout, half_open, linger, high_water, write_timeout: As with `TcpConnection`.
         tls: An `ssl.SSLContext` to secure it with: see `tls_client()`.
         server_hostname: The name that the server's certificate must have; by default `host`.
         connect_timeout: Seconds that an attempt may take, its TLS handshake included.
@@ -62,14 +65,17 @@ class TcpClient(TcpConnection):
         half_open: bool = False,
         linger: float = 5.0,
         high_water: int = 65_536,
+        write_timeout: float | None = 60.0,
     ) -> None:
-        self._options = StreamOptions.of(framing, idle_timeout, half_open, linger, high_water)
-        require_seconds("connect_timeout", connect_timeout)
+        self._options = StreamOptions.of(framing, idle_timeout, half_open, linger, high_water, write_timeout)
+        require_seconds("connect_timeout", connect_timeout, positive=True)
         require_count("max_attempts", max_attempts, none=True)
         if reconnect is not None and not isinstance(reconnect, Backoff):
             raise ConfigError("reconnect", reconnect, "must be a Backoff, as in Backoff(min=0.1, max=30.0), or None")
-        if tls is not None and not isinstance(tls, ssl.SSLContext):
-            raise ConfigError("tls", tls, "must be an ssl.SSLContext: see `tls_client()`")
+        require_type("tls", tls, ssl.SSLContext, "an ssl.SSLContext: see `tls_client()`")
+        require_type("host", host, str, "a name or an address", none=False)
+        require_type("owner", owner, ActorRef, "the ref of an actor")
+        require_port(port)
         self._where: Any = (host, port)
         self._owner = owner
         self._tls = tls
@@ -78,23 +84,45 @@ class TcpClient(TcpConnection):
         self._reconnect = reconnect
         self._max_attempts = max_attempts
         self._attempts = 0
+        self._last_delay = 0.0
+        # What wakes it from the wait for its next attempt; and whether it is not to make one.
+        self._wake: asyncio.Event | None = None
+        self._is_unwanted = False
+        # What is written while there is no connection.
+        self._unsent: deque[tuple[Write, Reply | None]] = deque()
 
     async def start(self) -> None:
         """Connect, again and again if it is to."""
+        self._belong_to(self._owner or self.parent)
         random = self._require_host("a client").ctx.system.random
         while True:
             self._attempts += 1
             wire = await self._attempt()
             if wire is not None:
-                self._attempts = 0
+                up_since = self._loop.now()
                 over = asyncio.Event()
                 self._take(wire, self._owner or self.parent, over.set)
                 await over.wait()
                 if wire.reason in _WANTED:
                     return
+                if wire.frames_in or self._loop.now() - up_since >= self._last_delay:
+                    self._attempts = 0  # else it was closed at once: that is no better than refused
             if self._reconnect is None or self._attempts == self._max_attempts:
                 return
-            await sleep(self._loop, self._reconnect.delay(max(0, self._attempts - 1), random.random()))
+            self._last_delay = self._reconnect.delay(max(0, self._attempts - 1), random.random())
+            await self._sleep(self._last_delay)
+            if self._is_unwanted:
+                return
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, unless its owner wants it to end."""
+        over = self._wake = asyncio.Event()
+        alarm = set_call(self._loop, seconds, over.set)
+        try:
+            await over.wait()
+        finally:
+            alarm.disarm(self._loop.timers)
+            self._wake = None
 
     async def _attempt(self) -> Wire | None:
         try:
@@ -106,7 +134,8 @@ class TcpClient(TcpConnection):
             self.log.info("cannot connect to %s (%s): %s", self._where, in_words(exc), then)
             if is_last:
                 reason = "tls failed" if isinstance(exc, ssl.SSLError) else "connect failed"
-                self.send(self._owner or self.parent, Closed(self.id, reason, exc))
+                owner = self._owner or self.parent
+                await self._require_host("a client").send_patiently(owner, Closed(self.id, reason, exc))
             return None
 
     async def _open(self) -> Wire:
@@ -131,6 +160,83 @@ class TcpClient(TcpConnection):
             "ssl_handshake_timeout": max(self._connect_timeout, 0.001),
             "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT,
         }
+
+    # -- while it is not connected
+
+    def _is_unready(self) -> bool:
+        return False  # what is written is kept, up to a point, so that it can still be told to close
+
+    def _is_connected(self) -> bool:
+        return self._wire is not None and self._wire.reason is None
+
+    def handle_message(self, message: Any) -> object:
+        """`Write` waits until it is connected; `Close` does not."""
+        if self._is_connected() or self._is_final():
+            return super().handle_message(message)
+        return self._handle_unconnected(message, None)
+
+    def handle_call(self, request: Any) -> object:
+        """The same."""
+        if self._is_connected() or self._is_final():
+            return super().handle_call(request)
+        return self._handle_unconnected(request, self.defer_reply() if isinstance(request, Write) else None)
+
+    def _handle_unconnected(self, message: Any, reply: Reply | None) -> object:
+        if isinstance(message, Close):
+            self._close_unconnected()
+            return None
+        if not isinstance(message, Write):
+            return super().handle_message(message)
+        self._unsent.append((message, reply))
+        if len(self._unsent) >= MOST_UNSENT:
+            self._require_host("a client").stall(True)
+        return None
+
+    def _close_unconnected(self) -> None:
+        self._is_unwanted = True
+        self._require_host("a client").ctx.stop()
+
+    def _owner_ended(self) -> None:
+        super()._owner_ended()
+        if not self._is_connected():
+            self._close_unconnected()
+
+    def _take(self, wire: Wire, owner: ActorRef, on_lost: Any, *, holds: bool = False) -> None:
+        super()._take(wire, owner, on_lost, holds=holds)
+        while self._unsent and self._is_connected():
+            message, reply = self._unsent.popleft()
+            try:
+                frame = wire.encode(message.data)
+                wire.write(frame)
+            except Exception as exc:
+                self._refuse(message, reply, exc)
+            else:
+                if reply is not None:
+                    reply.send(len(frame))
+        if self._is_connected() and wire.is_drained():
+            self._stall(False)
+
+    def _refuse(self, message: Write, reply: Reply | None, error: Exception) -> None:
+        """Say that something cannot be written."""
+        if reply is not None:
+            reply.fail(error)
+        else:
+            self.log.error("this cannot be written, and is a dead letter: %s", error)
+            self._require_host("a client").bury(message, f"cannot be written: {error}")
+
+    def _stall(self, stalls: bool) -> None:
+        if not stalls or self._is_connected():
+            super()._stall(stalls)
+
+    def terminate(self, reason: ExitReason) -> object:
+        """Close it; what could not be written is a dead letter."""
+        while self._unsent:
+            message, reply = self._unsent.popleft()
+            if reply is not None:
+                reply.fail(ConnectionClosed(self.id, "there was no connection"))
+            else:
+                self._require_host("a client").bury(message, "there was no connection")
+        return super().terminate(reason)
 
     def _is_final(self) -> bool:
         if self._wire is None or self._wire.reason is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actor.api.behavior import UNHANDLED
@@ -14,9 +14,11 @@ from greenroom.errors import BadArgument, ConnectionClosed
 from greenroom.exits import KILLED, NORMAL
 from greenroom.meta.process.base import MetaBase
 from greenroom.meta.process.metaprocess import MetaProcess
-from greenroom.meta.sockets.messages import Close, CloseWrite, Register, Write
+from greenroom.meta.sockets.messages import Close, Closed, CloseWrite, Register, Write
 from greenroom.meta.sockets.options import StreamOptions
 from greenroom.meta.sockets.wire import Wire
+from greenroom.meta.streams.checks import require_seconds, require_type
+from greenroom.meta.streams.ownerend import OwnerEnd
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
@@ -26,6 +28,10 @@ __all__ = ["TcpConnection"]
 
 SHUTDOWN_TIMEOUT = 2.0
 """Seconds that the other side has to answer the end of a TLS connection."""
+
+
+OWNER_ENDED = object()
+"""A notice to itself, behind what its owner wrote."""
 
 
 class TcpConnection(MetaProcess):
@@ -46,14 +52,16 @@ class TcpConnection(MetaProcess):
         half_open: Whether it stays open for writing when the other side writes no more, and the owner gets
             `PeerClosed`.
         linger: Seconds to write out what is left when it is closed.
-        high_water: Bytes in the output buffer from which on no further `Write` is handled.
+        high_water: Bytes in the output buffer from which on no further `Write` is handled. What is urgent still is:
+            `alias.tell(Close(abort=True), lane=Lane.CONTROL)`.
+        write_timeout: Seconds that the other side may not read when that is so, until the connection is closed.
     """
 
     _on_loop: ClassVar[bool] = True
     _wire: Wire | None = None
     _owner: ActorRef | None = None
-    # Who is watched, because its end ends the connection.
-    _watched: ActorRef | None = None
+    # Tells of the owner's end, which ends the connection.
+    _owner_end: OwnerEnd | None = None
 
     def __init__(
         self,
@@ -69,8 +77,13 @@ class TcpConnection(MetaProcess):
         half_open: bool = False,
         linger: float = 5.0,
         high_water: int = 65_536,
+        write_timeout: float | None = 60.0,
     ) -> None:
-        self._options = StreamOptions.of(framing, idle_timeout, half_open, linger, high_water)
+        self._options = StreamOptions.of(framing, idle_timeout, half_open, linger, high_water, write_timeout)
+        require_type("sock", sock, socket.socket, "a connected socket", none=False)
+        require_type("tls", tls, ssl.SSLContext, "an ssl.SSLContext: see `tls_server()` and `tls_client()`")
+        require_type("owner", owner, ActorRef, "the ref of an actor")
+        require_seconds("handshake_timeout", handshake_timeout, positive=True)
         self._sock = sock
         self._tls = tls
         self._handshake = (server_side, server_hostname, handshake_timeout)
@@ -90,6 +103,19 @@ class TcpConnection(MetaProcess):
         if self._tls is not None:
             secured = {"ssl": self._tls, "ssl_handshake_timeout": timeout, "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT}
         self._sock.setblocking(False)
+        try:
+            await self._secure(aio, wire, side, hostname, secured)
+        except (OSError, TimeoutError) as exc:  # an SSLError is an OSError
+            owner = self._owner or self.parent
+            await self._require_host("a connection").send_patiently(owner, Closed(self.id, "tls failed", exc))
+            return
+        over = asyncio.Event()
+        self._take(wire, self._owner or self.parent, over.set)
+        await over.wait()
+
+    async def _secure(
+        self, aio: asyncio.AbstractEventLoop, wire: Wire, side: bool, hostname: str | None, secured: dict[str, Any]
+    ) -> None:
         if self._tls is not None and not side:
             await aio.create_connection(
                 lambda: wire,
@@ -99,9 +125,6 @@ class TcpConnection(MetaProcess):
             )
         else:
             await aio.connect_accepted_socket(lambda: wire, self._sock, **secured)
-        over = asyncio.Event()
-        self._take(wire, self._owner or self.parent, over.set)
-        await over.wait()
 
     # -- its wire
 
@@ -134,21 +157,21 @@ class TcpConnection(MetaProcess):
 
     def _belong_to(self, owner: ActorRef) -> None:
         """Let it end with `owner`."""
-        host = self._require_host("a connection")
-        ctx = host.ctx
-        if self._watched is not None:
-            ctx.unwatch(self._watched)
-            self._watched = None
+        self._leave_owner()
         self._owner = owner
         if owner != self.parent:
-            ctx.watch(owner)
-            self._watched = owner
+            self._owner_end = OwnerEnd(owner, self._owner_ended)
 
-    def _watched_ended(self, ref: ActorRef) -> None:
-        """Its owner has ended: what that wrote is still sent."""
-        if ref == self._watched and self._wire is not None:
-            self._watched = None
-            self._wire.close("owner ended")
+    def _leave_owner(self) -> None:
+        owner_end, self._owner_end = self._owner_end, None
+        if owner_end is not None:
+            owner_end.cancel()
+
+    def _owner_ended(self) -> None:
+        """What the owner wrote is still sent, as far as it can be within its time."""
+        if self._wire is not None:
+            self._require_host("a connection").ctx.cell.notify(OWNER_ENDED)
+            self._wire.limit_time("owner ended")
 
     # -- messages
 
@@ -156,7 +179,7 @@ class TcpConnection(MetaProcess):
         """`Write`, `Close`, `CloseWrite` or `Register`."""
         if type(message) is Write:
             wire = self._wire
-            if wire is None or wire.reason is not None or wire.lost:
+            if wire is None or wire.reason is not None or wire.has_finished:
                 self._bury(message, "the connection is closed")
                 return None
             try:
@@ -174,6 +197,9 @@ class TcpConnection(MetaProcess):
         if isinstance(message, Close):
             if wire is not None:
                 wire.close("closed", abort=message.abort, code=message.code)
+        elif message is OWNER_ENDED:
+            if wire is not None:
+                wire.close("owner ended")
         elif isinstance(message, CloseWrite):
             if wire is not None and not wire.lost and not wire.close_write():
                 self.log.error("TLS cannot close one direction only: send Close() instead")
@@ -192,17 +218,24 @@ class TcpConnection(MetaProcess):
         if type(request) is not Write:
             return self._control(request)
         wire = self._wire
-        if wire is None or wire.reason is not None or wire.lost:
-            raise ConnectionClosed(self.id, "not connected" if wire is None or wire.reason is None else wire.reason)
+        if wire is None or wire.reason is not None or wire.has_finished:
+            reason = "not connected" if wire is None else wire.reason or "its writing was closed"
+            raise ConnectionClosed(self.id, reason)
         frame = wire.encode(request.data)
         drained = wire.write(frame)
-        return len(frame) if drained is None else self._count_when_drained(wire, drained, len(frame))
+        if drained is None:
+            return len(frame)
+        # Not by waiting here: it must be possible to stop it meanwhile.
+        reply = self.defer_reply()
 
-    async def _count_when_drained(self, wire: Wire, drained: Awaitable[None], count: int) -> int:
-        await drained
-        if wire.lost:
-            raise ConnectionClosed(self.id, str(wire.reason))
-        return count
+        def answer(future: object) -> None:
+            if wire.lost:
+                reply.fail(ConnectionClosed(self.id, str(wire.reason)))
+            else:
+                reply.send(len(frame))
+
+        drained.add_done_callback(answer)
+        return None
 
     def _bury(self, message: object, why: str) -> None:
         self._require_host("a connection").bury(message, why)
@@ -227,6 +260,7 @@ class TcpConnection(MetaProcess):
     def terminate(self, reason: ExitReason) -> object:
         """Close it, and wait until what was written is sent."""
         self._require_host("a connection").stall(False)
+        self._leave_owner()
         wire = self._wire
         sock: socket.socket | None = getattr(self, "_sock", None)
         if wire is None:

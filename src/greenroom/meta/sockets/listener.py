@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from greenroom.meta.simulated.network import network_of
@@ -22,6 +23,8 @@ class Listener:
     def __init__(self, loop: Loop, where: tuple[str, int], backlog: int, reuse_port: bool, sock: Any = None) -> None:
         self._network: Network | None = network_of(loop)
         self._backlog = backlog
+        # Connections that are being secured.
+        self._handshakes: dict[_Handshake, None] = {}
         self._server: asyncio.AbstractServer | None = None
         self._sock: socket.socket | None = sock
         host, port = where
@@ -40,14 +43,18 @@ class Listener:
         if self._network is not None:
             self._network.listen(self.address, make)
             return
+        aio = asyncio.get_running_loop()
         secured: dict[str, Any] = {}
-        if tls is not None:
+        if tls is not None and isinstance(aio, asyncio.BaseEventLoop):
+            timeouts = (handshake_timeout, shutdown_timeout)
+            make = partial(_Handshake, make, tls, timeouts, self._handshakes)
+        elif tls is not None:
+            # uvloop cannot secure a connection that it has accepted (`start_tls` resets it), so it does both at once.
             secured = {
                 "ssl": tls,
                 "ssl_handshake_timeout": handshake_timeout,
                 "ssl_shutdown_timeout": shutdown_timeout,
             }
-        aio = asyncio.get_running_loop()
         is_unix = self._sock is not None and self._sock.family == getattr(socket, "AF_UNIX", None)
         create: Any = aio.create_unix_server if is_unix else aio.create_server
         self._server = await create(make, sock=self._sock, backlog=self._backlog, **secured)
@@ -60,3 +67,80 @@ class Listener:
             self._server.close()
         elif self._sock is not None:
             self._sock.close()
+        for handshake in list(self._handshakes):
+            handshake.abort()
+
+
+class _Handshake(asyncio.Protocol):
+    """The protocol of a connection until it is secured; asyncio's own way would leave it to itself until then."""
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        tls: Any,
+        timeouts: tuple[float, float],
+        under_way: dict[_Handshake, None],
+    ) -> None:
+        self._make = make
+        self._tls = tls
+        self._timeouts = timeouts
+        self._under_way = under_way
+        self._task: asyncio.Task[None] | None = None
+        self._transport: Any = None
+        # What comes right behind the handshake, before there is anybody to take it.
+        self._early: list[bytes] = []
+        self._has_ended = False
+        self._lost: tuple[BaseException | None] | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """It is there, but not secured."""
+        self._transport = transport
+        transport.pause_reading()
+        self._under_way[self] = None
+        self._task = asyncio.get_running_loop().create_task(self._secure())
+
+    async def _secure(self) -> None:
+        handshake_timeout, shutdown_timeout = self._timeouts
+        try:
+            secured = await asyncio.get_running_loop().start_tls(
+                self._transport,
+                self,
+                self._tls,
+                server_side=True,
+                ssl_handshake_timeout=handshake_timeout,
+                ssl_shutdown_timeout=shutdown_timeout,
+            )
+        except (OSError, asyncio.CancelledError):  # it failed, took too long, or is not wanted any more
+            self._transport.abort()
+            return
+        finally:
+            self._under_way.pop(self, None)
+        assert secured is not None
+        protocol = self._make()
+        secured.set_protocol(protocol)
+        protocol.connection_made(secured)
+        for data in self._early:
+            protocol.data_received(data)
+        if self._lost is not None:
+            protocol.connection_lost(self._lost[0])
+        elif self._has_ended and not protocol.eof_received():
+            secured.close()
+
+    def data_received(self, data: bytes) -> None:
+        """It is secured, and something has come already."""
+        self._early.append(data)
+
+    def eof_received(self) -> bool:
+        """The same, and that was all."""
+        self._has_ended = True
+        return False
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The other side is gone."""
+        self._lost = (exc,)
+
+    def abort(self) -> None:
+        """It is not wanted any more."""
+        if self._task is not None:
+            self._task.cancel()
+        self._transport.abort()

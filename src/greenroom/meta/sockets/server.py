@@ -23,8 +23,7 @@ from greenroom.meta.sockets.listener import Listener
 from greenroom.meta.sockets.messages import StopListening
 from greenroom.meta.sockets.options import StreamOptions
 from greenroom.meta.sockets.wire import Wire
-from greenroom.meta.streams.alarms import set_call
-from greenroom.meta.streams.checks import require_count, require_port, require_seconds
+from greenroom.meta.streams.checks import require_count, require_handler, require_port, require_seconds, require_type
 from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
 
@@ -73,7 +72,8 @@ class TcpServer(MetaProcess):
         handler: The actor class, or function, that gets one connection each.
         supervision: What becomes of a handler that fails. By default it is stopped, and its connection closed;
             restarted, it goes on with the same connection.
-        framing, idle_timeout, half_open, linger, high_water, tls, handshake_timeout: As with `TcpConnection`.
+        framing, idle_timeout, half_open, linger, high_water, write_timeout, tls, handshake_timeout: As with
+            `TcpConnection`.
         max_connections: How many there may be at once; further ones are closed at once.
         register: Whether a connection waits for `Register(owner)`, sent to its alias, before it reads anything.
         register_timeout: Seconds it waits for that.
@@ -101,6 +101,7 @@ class TcpServer(MetaProcess):
         half_open: bool = False,
         linger: float = 5.0,
         high_water: int = 65_536,
+        write_timeout: float | None = 60.0,
         register: bool = False,
         register_timeout: float = 10.0,
         mailbox: MailboxConfig | None = None,
@@ -109,16 +110,22 @@ class TcpServer(MetaProcess):
         reuse_port: bool = False,
         sock: socket.socket | None = None,
     ) -> None:
-        self._options = StreamOptions.of(framing, idle_timeout, half_open, linger, high_water)
+        self._options = StreamOptions.of(framing, idle_timeout, half_open, linger, high_water, write_timeout)
         require_count("max_connections", max_connections, none=True)
         require_count("backlog", backlog)
-        require_seconds("handshake_timeout", handshake_timeout)
+        require_seconds("handshake_timeout", handshake_timeout, positive=True)
         require_seconds("register_timeout", register_timeout)
         require_port(port)
-        if tls is not None and not isinstance(tls, ssl.SSLContext):
-            raise ConfigError("tls", tls, "must be an ssl.SSLContext: see `tls_server()`")
+        require_type("host", host, str, 'an address, as in "127.0.0.1"', none=False)
+        require_type("tls", tls, ssl.SSLContext, "an ssl.SSLContext: see `tls_server()`")
+        require_type("supervision", supervision, Supervision, "a Supervision")
+        require_type("mailbox", mailbox, MailboxConfig, "a MailboxConfig")
+        require_type("write_mailbox", write_mailbox, MailboxConfig, "a MailboxConfig")
+        require_type("sock", sock, socket.socket, "a listening socket")
         if register and handler is not None:
             raise ConfigError("register", register, "makes no sense with a `handler`, which owns its connection")
+        if handler is not None:
+            require_handler(handler)
         self._where = (host, port)
         self._handler = handler
         self._supervision = Supervision(Directive.STOP) if supervision is None else supervision
@@ -182,13 +189,15 @@ class TcpServer(MetaProcess):
             self.log.error("a connection from %s is refused: %s", wire.peer, exc)
             wire.lost = True
             wire.transport.abort()
+            if connection._host is not None:
+                connection._lost()
             return
         self._connections += 1
         self._taken += 1
         handler = owner if self._handler is not None else None
         connection._take(wire, owner, lambda: self._forget(connection, handler), holds=self._register)
         if self._register:
-            set_call(wire._loop, self._register_timeout, lambda: _close_unregistered(wire))
+            wire.close_unless_registered(self._register_timeout)
 
     def _owner_of(self, ctx: Any) -> ActorRef:
         if self._handler is None:
@@ -260,6 +269,7 @@ class UnixServer(TcpServer):
     def __init__(self, path: str | os.PathLike[str], *, mode: int = 0o600, **options: Any) -> None:
         self._path = Path(path)
         self._mode = mode
+        self._file: tuple[int, int] | None = None
         super().__init__(**options)
 
     def _bind(self, loop: Loop) -> Listener:
@@ -275,6 +285,7 @@ class UnixServer(TcpServer):
             self._remove_stale()
             sock.bind(str(self._path))
             self._path.chmod(self._mode)
+            self._file = self._identity()
             sock.listen(self._backlog)
         except BaseException:
             sock.close()
@@ -298,10 +309,10 @@ class UnixServer(TcpServer):
         """Listen no more, and remove the path."""
         super().terminate(reason)
         with suppress(OSError):
-            self._path.unlink(missing_ok=True)
+            if self._file is not None and self._identity() == self._file:  # else it is another server's by now
+                self._path.unlink()
         return None
 
-
-def _close_unregistered(wire: Wire) -> None:
-    if wire.holds and not wire.lost:
-        wire.close("not registered")
+    def _identity(self) -> tuple[int, int]:
+        found = self._path.stat()
+        return found.st_dev, found.st_ino

@@ -10,8 +10,10 @@ further message, and its own mailbox fills: whoever writes is held up, or told.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from greenroom.errors import FrameTooLarge
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
     from greenroom.meta.sockets.options import StreamOptions
 
+try:
+    import fcntl
+    import termios
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["Wire"]
 
 
@@ -34,15 +42,18 @@ class Wire(Outlet, asyncio.Protocol):
         "_alarm",
         "_decoder",
         "_drained",
+        "_has_ended",
         "_heard",
         "_is_given_up",
         "_on_lost",
         "_on_made",
         "_on_stall",
+        "_stall_alarm",
         "bytes_in",
         "bytes_out",
         "error",
         "frames_in",
+        "has_finished",
         "lost",
         "options",
         "peer",
@@ -66,7 +77,12 @@ class Wire(Outlet, asyncio.Protocol):
         # Done when there is room in the transport's buffer again; None while there is.
         self._drained: asyncio.Future[None] | None = None
         self._alarm: CallAlarm | None = None
+        # Rings if the other side does not read for too long.
+        self._stall_alarm: CallAlarm | None = None
         self._heard = 0.0
+        # Whether the other side writes no more; and whether this one does not.
+        self._has_ended = False
+        self.has_finished = False
         self.peer: Any = None
         self.reason: str | None = None
         self.error: BaseException | None = None
@@ -81,7 +97,7 @@ class Wire(Outlet, asyncio.Protocol):
         self.peer = transport.get_extra_info("peername")
         transport.set_write_buffer_limits(high=self.options.high_water)
         self._on_made(self)
-        if self.options.idle_timeout is not None and not self.lost:
+        if self.options.idle_timeout is not None and not self.lost and not self.holds:
             self._heard = self._loop.now()
             self._alarm = set_call(self._loop, self.options.idle_timeout, self._look_if_idle)
 
@@ -106,6 +122,9 @@ class Wire(Outlet, asyncio.Protocol):
         """The other side writes no more; True to go on writing."""
         if self.reason is not None:
             return False
+        if self._has_ended:
+            return True  # asyncio says so again
+        self._has_ended = True
         try:
             for frame in self._decoder.finish():
                 self.frames_in += 1
@@ -116,9 +135,11 @@ class Wire(Outlet, asyncio.Protocol):
         except Exception as exc:
             self.close("truncated", exc, abort=True)
             return False
-        if self.options.half_open and self.transport.get_extra_info("sslcontext") is None:
+        is_plain = self.transport.get_extra_info("sslcontext") is None
+        if self.options.half_open and is_plain:
             self.tell(PeerClosed(self.alias))
-            return True
+            if not self.has_finished:
+                return True
         self._leave("eof", None)
         return False
 
@@ -128,10 +149,13 @@ class Wire(Outlet, asyncio.Protocol):
         if self._alarm is not None:
             self._alarm.disarm(self._loop.timers)
             self._alarm = None
-        self._leave("closed" if exc is None else "reset", exc)
+        self._leave("eof" if exc is None else "reset", exc)
         self._let_writers_go()
         if self.is_heard() or self.is_behind():
             self.tell(Closed(self.alias, self.reason or "closed", self.error))
+        if self.holds and self._owner is not None:
+            self.holds = False  # nobody else will be its owner
+            self._deliver_pending()
         if not self.is_behind() or self._is_given_up:
             self._over()
 
@@ -140,6 +164,9 @@ class Wire(Outlet, asyncio.Protocol):
         self._drained = asyncio.get_running_loop().create_future()
         if self._on_stall is not None:
             self._on_stall(True)
+        if self.options.write_timeout is not None:
+            give_up = partial(self.close, "not reading", abort=True)
+            self._stall_alarm = set_call(self._loop, self.options.write_timeout, give_up)
 
     def resume_writing(self) -> None:
         """There is room again."""
@@ -148,6 +175,9 @@ class Wire(Outlet, asyncio.Protocol):
             self._on_stall(False)
 
     def _let_writers_go(self) -> None:
+        if self._stall_alarm is not None:
+            self._stall_alarm.disarm(self._loop.timers)
+            self._stall_alarm = None
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
@@ -188,6 +218,26 @@ class Wire(Outlet, asyncio.Protocol):
         if holds:
             self.hold()
 
+    def close_unless_registered(self, seconds: float) -> None:
+        """Close it if it has no other owner by then."""
+
+        def look() -> None:
+            if self.holds and not self.lost:
+                self.close("not registered")
+
+        if self._alarm is None:
+            self._alarm = set_call(self._loop, seconds, look)
+
+    def hand_over(self, owner: ActorRef) -> None:
+        """Let what comes from now on, and what waits, go to `owner`."""
+        if self.holds and self._alarm is not None:
+            self._alarm.disarm(self._loop.timers)
+            self._alarm = None
+            if self.options.idle_timeout is not None:
+                self._heard = self._loop.now()
+                self._alarm = set_call(self._loop, self.options.idle_timeout, self._look_if_idle)
+        super().hand_over(owner)
+
     def _pause(self) -> None:
         if not self.lost and not self.transport.is_closing():
             self.transport.pause_reading()
@@ -195,13 +245,20 @@ class Wire(Outlet, asyncio.Protocol):
     def _resume(self) -> None:
         if self.lost:
             self._over()
-        elif not self.transport.is_closing():
+        elif not self.transport.is_closing() and not self._has_ended:
             self.transport.resume_reading()
 
     def on_lost(self, tell: Callable[[], object]) -> None:
-        """Have `tell` called when it is lost, whoever has yet to be told: nobody is waited for any more."""
+        """Have `tell` called too when it is lost, whoever has yet to be told: nobody is waited for any more."""
         self._is_given_up = True
-        self._on_lost = lambda wire: tell()
+        before = self._on_lost
+
+        def both(wire: Wire) -> None:
+            if before is not None:
+                before(wire)
+            tell()
+
+        self._on_lost = both
 
     def _over(self) -> None:
         on_lost, self._on_lost = self._on_lost, None
@@ -222,11 +279,19 @@ class Wire(Outlet, asyncio.Protocol):
         self.transport.write(frame)
         return self._drained
 
+    def is_drained(self) -> bool:
+        """Whether there is room in the transport's buffer."""
+        return self._drained is None
+
     def close_write(self) -> bool:
         """Send no more; False when that is not possible here."""
         if not self.transport.can_write_eof():
             return False
-        self.transport.write_eof()
+        if not self.has_finished:
+            self.has_finished = True
+            self.transport.write_eof()
+            if self._has_ended:
+                self.close("closed")  # neither side writes any more
         return True
 
     def close(self, reason: str, error: BaseException | None = None, *, abort: bool = False, code: int = 1000) -> None:
@@ -241,7 +306,34 @@ class Wire(Outlet, asyncio.Protocol):
             if self._alarm is not None:
                 self._alarm.disarm(self._loop.timers)
             self._alarm = set_call(self._loop, self.options.linger, self.transport.abort)
-            self.transport.close()
+            if self._has_unread() and self.transport.can_write_eof():
+                # Closing now would have the system reset the connection, and the other side lose what it has not read.
+                # So the other side sees the end of the stream, and what it sends is thrown away until it closes too.
+                self.has_finished = True
+                self.transport.write_eof()
+                self.transport.resume_reading()
+            else:
+                self.transport.close()
+
+    def limit_time(self, reason: str) -> None:
+        """It is to be closed when all is written: see to it that this does not take for ever."""
+        if self._stall_alarm is not None:
+            self._stall_alarm.disarm(self._loop.timers)
+        if not self.lost:
+            close = partial(self.close, reason, abort=True)
+            self._stall_alarm = set_call(self._loop, self.options.linger, close)
+
+    def _has_unread(self) -> bool:
+        """Whether the other side has sent something that was not read."""
+        sock = self.transport.get_extra_info("socket")
+        if self._has_ended or self.has_finished or sock is None or fcntl is None:
+            return False
+        unread = bytearray(4)
+        try:
+            fcntl.ioctl(sock.fileno(), termios.FIONREAD, unread)
+        except OSError:
+            return False
+        return int.from_bytes(unread, sys.byteorder) > 0
 
     def _leave(self, reason: str, error: BaseException | None) -> None:
         """It is closed from now on, because of the first reason there is: nothing more can be written."""
@@ -255,6 +347,9 @@ class Wire(Outlet, asyncio.Protocol):
         limit = self.options.idle_timeout
         if limit is None or self.transport.is_closing():
             return
+        if quiet >= limit and self.is_behind():  # it is the owner who is slow
+            self._heard = self._loop.now()
+            quiet = 0.0
         if quiet >= limit:
             self.close("idle")
         else:

@@ -14,6 +14,7 @@ from greenroom.errors import ConfigError
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.sockets.messages import Closed
 from greenroom.meta.streams.checks import require_count, require_seconds
+from greenroom.meta.streams.framing import require_encoding
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
@@ -74,8 +75,7 @@ class LineReader(MetaProcess):
             raise ConfigError("start", start, 'must be "beginning", "end", or a position')
         require_count("max_size", max_size)
         require_seconds("interval", interval)
-        if encoding is not None:
-            "".encode(encoding)  # an unknown one says so now
+        require_encoding(encoding)
         self._path = Path(path)
         self._owner = owner
         self._follow = follow

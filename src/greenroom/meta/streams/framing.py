@@ -59,6 +59,16 @@ def _require_size(name: str, size: object) -> int:
     return size
 
 
+def require_encoding(encoding: str | None) -> str | None:
+    """Raise unless it is the name of an encoding, or None."""
+    if encoding is not None:
+        try:
+            "".encode(encoding)
+        except (LookupError, TypeError) as exc:
+            raise ConfigError("encoding", encoding, f'must be the name of an encoding, as in "utf-8": {exc}') from exc
+    return encoding
+
+
 class Raw(Framing):
     """No frames: what the network brings, in the pieces in which it comes."""
 
@@ -101,9 +111,7 @@ class Lines(Framing):
             raise ConfigError("delimiter", delimiter, "must be bytes, and not empty")
         self.delimiter = delimiter
         self.max_size = _require_size("max_size", max_size)
-        if encoding is not None:
-            "".encode(encoding)  # an unknown one says so now
-        self.encoding = encoding
+        self.encoding = require_encoding(encoding)
 
     def decoder(self) -> Decoder:
         """A decoder for one connection."""
@@ -128,7 +136,7 @@ class _LineDecoder:
     def feed(self, data: bytes) -> Iterable[Any]:
         framing, kept = self._framing, self._kept
         delimiter = framing.delimiter
-        if not kept and data.count(delimiter) == 1 and data.endswith(delimiter):  # as most come
+        if not kept and 0 <= data.find(delimiter) == len(data) - len(delimiter):  # as most come
             return (self._shown(data[: -len(delimiter)]),)
         kept += data
         return self._cut()
@@ -288,6 +296,9 @@ class Custom(Framing):
         *,
         max_size: int = MIB,
     ) -> None:
+        for name, function in (("decode", decode), ("encode", encode)):
+            if not callable(function) and not (name == "encode" and function is None):
+                raise ConfigError(name, function, "must be a function")
         self._decode = decode
         self._encode = encode
         self.max_size = _require_size("max_size", max_size)
@@ -334,6 +345,6 @@ def framing_of(given: object) -> Framing:
         return LengthPrefixed()
     if isinstance(given, Framing):
         return given
-    if callable(given):
+    if callable(given) and not isinstance(given, type):
         return Custom(given)
     raise ConfigError("framing", given, "must be Raw(), Lines(), LengthPrefixed(), Fixed(size), or a function")

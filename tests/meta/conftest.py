@@ -1,0 +1,60 @@
+"""Tests of meta-processes: none may leave a thread or a descriptor behind."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from tests.meta.sockets.certificates import Certificates, make_certificates
+
+PATIENCE = 30.0
+"""Seconds that what a test has ended has to be gone."""
+
+
+def fds() -> dict[str, str]:
+    """What is open, by number."""
+    found = {}
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the one that the listing itself needed
+            found[entry.name] = str(entry.readlink())
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def uvloop_has_its_own() -> None:
+    """uvloop opens a pipe with its first loop, and keeps it for good."""
+    with suppress(ImportError):
+        import uvloop
+
+        uvloop.new_event_loop().close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """Fail a test that leaves something behind."""
+    gc.collect()
+    before = fds(), set(threading.enumerate())
+    yield
+    deadline = monotonic() + PATIENCE
+    while True:
+        gc.collect()
+        left = {
+            "fds": {number: what for number, what in fds().items() if before[0].get(number) != what},
+            "threads": [one.name for one in threading.enumerate() if one not in before[1] and one.is_alive()],
+        }
+        if not any(left.values()):
+            return
+        assert monotonic() < deadline, left
+        sleep(0.01)  # they end by themselves, and nothing says when
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """An authority, and what it has signed, for TLS."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))

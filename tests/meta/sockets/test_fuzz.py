@@ -1,0 +1,208 @@
+"""Whatever a peer sends: frames, or a clear end; the server goes on, and nothing is left open (R7, E10)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import ActorSystem
+from greenroom.errors import FrameError
+from greenroom.meta import Connected, Custom, Fixed, Framing, LengthPrefixed, Lines, Raw, Write
+from tests.meta.cast import Heard, Scene
+from tests.meta.sockets.peers import Echo, Peer, all_told, connect, emptied, hear, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.conftest import Play
+
+
+def short_frames(data: bytearray) -> Iterable[bytes]:
+    """One digit that says how long a frame is, and the frame."""
+    while data:
+        if not 48 <= data[0] < 58:
+            raise FrameError(f"no digit: {data[0]}")
+        end = data[0] - 47
+        if len(data) < end:
+            return
+        frame = bytes(data[1:end])
+        del data[:end]
+        yield frame
+
+
+FRAMINGS: dict[str, Framing] = {
+    "raw": Raw(),
+    "lines": Lines(max_size=50),
+    "text": Lines(b"\r\n", max_size=50, encoding="utf-8"),
+    "length": LengthPrefixed(1, max_size=50),
+    "long": LengthPrefixed(8, byteorder="little", max_size=50),
+    "fixed": Fixed(7),
+    "custom": Custom(short_frames, lambda data: b"%d" % len(data) + data, max_size=50),
+}
+all_framings = pytest.mark.parametrize("framing", FRAMINGS.values(), ids=FRAMINGS)
+ENDS = {"eof", "reset", "truncated", "frame too large", "bad frame"}
+SEEDS = range(25)
+
+
+def good_frames(framing: Framing, chance: random.Random) -> list[Any]:
+    if isinstance(framing, Fixed):
+        return [chance.randbytes(framing.size) for _ in range(chance.randrange(5))]
+    text = isinstance(framing, Lines) and framing.encoding is not None
+    sizes = [chance.randrange(1, 10) for _ in range(chance.randrange(5))]
+    frames = [bytes(chance.choice(b"abcxyz") for _ in range(size)) for size in sizes]
+    return [frame.decode() for frame in frames] if text else list(frames)
+
+
+def stream_of(framing: Framing, chance: random.Random) -> tuple[list[Any], bytes]:
+    """Good frames, and after them rubbish of one kind or another."""
+    frames = good_frames(framing, chance)
+    stream = b"".join(framing.encode(frame) for frame in frames)
+    kind = chance.randrange(4)
+    if kind == 0:
+        stream += chance.randbytes(chance.randrange(300))
+    elif kind == 1:
+        more = b"".join(framing.encode(frame) for frame in good_frames(framing, chance))
+        stream += more[: chance.randrange(len(more) + 1)]  # cut off somewhere
+    elif kind == 2:
+        stream += b"\xff" * chance.randrange(1, 200)  # too large, whatever the framing
+    return frames, stream
+
+
+async def send_cut(peer: Peer, stream: bytes, chance: random.Random) -> None:
+    """In pieces, slowly, down to single bytes; until it is closed."""
+    largest = chance.choice([1, 3, 50, 1000])
+    try:
+        while stream:
+            size = chance.randrange(largest) + 1
+            await peer.send(stream[:size])
+            stream = stream[size:]
+            await asyncio.sleep(0)
+    except ConnectionError:
+        pass
+
+
+@all_framings
+def test_whatever_comes_there_are_frames_and_a_clear_end(play: Play, framing: Framing) -> None:  # R7, E10
+    async def program(system: ActorSystem) -> None:
+        for seed in SEEDS:
+            chance = random.Random(seed)
+            scene = Scene(system)
+            server, alias = await serve(scene, framing=framing)
+            frames, stream = stream_of(framing, chance)
+            with await connect(server.address) as peer:
+                up = await hear(scene, Connected)
+                await send_cut(peer, stream, chance)
+                if chance.random() < 0.3:
+                    peer.reset()
+                else:
+                    peer.sock.close()
+            told, closed = await all_told(scene)
+            assert closed.reason in ENDS, seed
+            if closed.reason != "reset":  # which takes along what has not been read
+                if isinstance(framing, Raw):
+                    assert b"".join(told) == stream, seed
+                else:
+                    assert told[: len(frames)] == frames, seed
+            await up.alias.terminated()
+            assert alias.is_alive
+            scene.owner.stop()
+            await scene.owner.terminated()
+        assert system.dead_letters.count == 0
+
+    play(program)
+
+
+@all_framings
+def test_a_server_that_is_fed_rubbish_still_serves_others(play: Play, framing: Framing) -> None:  # R7, E10
+    async def rubbish(address: Any, chance: random.Random) -> None:
+        for _ in range(5):
+            try:
+                with await connect(address) as peer:
+                    await send_cut(peer, stream_of(framing, chance)[1], chance)
+                    if chance.random() < 0.5:
+                        peer.end()
+                        await peer.cut_off()
+                    elif chance.random() < 0.5:
+                        peer.reset()
+            except OSError:  # it was closed before: that is what this is about
+                pass
+
+    async def program(system: ActorSystem) -> None:
+        scene = Scene(system)
+        server, alias = await serve(scene, handler=Echo, framing=framing)
+        feeding = [asyncio.create_task(rubbish(server.address, random.Random(seed))) for seed in range(8)]
+        word = framing.encode("seven!!" if isinstance(framing, Lines) and framing.encoding else b"seven!!")
+        for _ in range(20):
+            with await connect(server.address) as good:
+                await good.send(word)
+                assert await good.read(len(word)) == word
+        await asyncio.gather(*feeding)
+        await emptied(alias)
+        await system.settle()
+        assert system.actors() == [scene.probe.ref, scene.owner, alias]
+
+    play(program)
+
+
+@all_framings
+def test_single_bytes_are_as_good_as_a_stream(play: Play, framing: Framing) -> None:  # R7, E10
+    async def program(system: ActorSystem) -> None:
+        scene = Scene(system)
+        server, _ = await serve(scene, framing=framing)
+        frames = [frame for seed in range(10) for frame in good_frames(framing, random.Random(seed))]
+        stream = b"".join(framing.encode(frame) for frame in frames)
+        with await connect(server.address) as peer:
+            await hear(scene, Connected)
+            for place in range(len(stream)):
+                await peer.send(stream[place : place + 1])
+                await asyncio.sleep(0)
+        told, closed = await all_told(scene)
+        assert closed.reason == "eof"
+        if isinstance(framing, Raw):
+            assert b"".join(told) == stream
+        else:
+            assert told == frames
+
+    play(program)
+
+
+def test_messages_of_all_kinds_at_any_time_do_no_harm(play: Play) -> None:  # R7, E10
+    """An owner that writes, closes and hands on at random, while its peers come and go."""
+
+    async def program(system: ActorSystem) -> None:
+        chance = random.Random(7)
+        scene = Scene(system)
+        server, alias = await serve(scene, framing=LengthPrefixed(1), half_open=True, linger=0)
+        up: list[Any] = []
+        peers: list[Peer] = []
+        for _ in range(400):
+            act = chance.randrange(6)
+            if act == 0:
+                peers.append(await connect(server.address))
+            elif act == 1 and peers:
+                peer = peers.pop(chance.randrange(len(peers)))
+                peer.reset() if chance.random() < 0.5 else peer.sock.close()
+            elif act == 2 and peers:
+                chance.choice(peers).send_some(b"\x01x" * chance.randrange(50))
+            elif up:
+                chance.choice(up).tell(chance.choice([Write(b"x" * 200), Write(b"x" * 300), "nonsense", None]))
+            up += [heard.message.alias for heard in scene.probe.messages if _is_connected(heard)]
+            while scene.probe.messages:
+                await scene.probe.receive()
+            await asyncio.sleep(0)
+        for peer in peers:
+            peer.sock.close()
+        alias.stop()
+        await alias.terminated()
+        await system.settle()
+        assert scene.owner.is_alive
+        assert system.actors() == [scene.probe.ref, scene.owner]
+
+    play(program)
+
+
+def _is_connected(heard: Any) -> bool:
+    return isinstance(heard, Heard) and isinstance(heard.message, Connected)
