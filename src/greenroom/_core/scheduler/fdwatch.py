@@ -66,10 +66,10 @@ class FdWatches:
             with suppress(KeyError, ValueError, OSError):
                 self._selector.unregister(fd)
 
-    def resume(self, fd: int) -> bool:
+    def resume(self, fd: int, ready: Callable[[int], object] | None = None) -> bool:
         """Go on with a paused `fd`; False when it has been closed meanwhile, and is not watched any more."""
         entry = self._watched.get(fd)
-        if entry is None or self._selector is None:
+        if entry is None or self._selector is None or (ready is not None and entry.ready != ready):
             return False
         if entry.paused:
             try:
@@ -82,11 +82,12 @@ class FdWatches:
             entry.paused = False
         return True
 
-    def remove(self, fd: int) -> bool:
-        """Watch `fd` no more; False when it was not watched."""
-        entry = self._watched.pop(fd, None)
-        if entry is None or self._selector is None:
+    def remove(self, fd: int, ready: Callable[[int], object] | None = None) -> bool:
+        """Watch `fd` no more; False when it was not watched, or is another's who is told by another than `ready`."""
+        entry = self._watched.get(fd)
+        if entry is None or self._selector is None or (ready is not None and entry.ready != ready):
             return False
+        del self._watched[fd]
         if not entry.paused:
             with suppress(KeyError, ValueError, OSError):
                 self._selector.unregister(fd)

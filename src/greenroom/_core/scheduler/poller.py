@@ -285,10 +285,10 @@ class Poller:
         if self._watches is not None:
             self._watches.pause(fd)
 
-    def resume(self, fd: int) -> bool:
-        """Go on with a paused `fd`; False when it has been closed meanwhile."""
-        return self._watches is not None and self._watches.resume(fd)
+    def resume(self, fd: int, ready: Callable[[int], object] | None = None) -> bool:
+        """Go on with a paused `fd`; False when it has been closed meanwhile, or another than `ready` is told of it."""
+        return self._watches is not None and self._watches.resume(fd, ready)
 
-    def unwatch(self, fd: int) -> bool:
-        """Watch `fd` no more; False when it was not watched."""
-        return self._watches is not None and self._watches.remove(fd)
+    def unwatch(self, fd: int, ready: Callable[[int], object] | None = None) -> bool:
+        """Watch `fd` no more; False when it was not watched, or another than `ready` is told of it."""
+        return self._watches is not None and self._watches.remove(fd, ready)

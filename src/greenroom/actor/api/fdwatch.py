@@ -89,7 +89,7 @@ class FdWatch(Receipt):
         self._go_on()
 
     def _go_on(self) -> None:
-        if self.active and (self.once or not self._cell.loop.host.port._poller.resume(self.fd)):
+        if self.active and (self.once or not self._cell.loop.host.port._poller.resume(self.fd, self.ready)):
             self.cancel()
 
     def cancel(self) -> bool:
@@ -97,10 +97,10 @@ class FdWatch(Receipt):
         if not self.active:
             return False
         self.active = False
-        extras = self._record.ensure_extras()
-        if extras.fd_watches is not None:
-            extras.fd_watches.pop(self.fd, None)
-        self._cell.loop.host.port._poller.unwatch(self.fd)
+        watches = self._record.ensure_extras().fd_watches
+        if watches is not None and watches.get(self.fd) is self:
+            del watches[self.fd]
+        self._cell.loop.host.port._poller.unwatch(self.fd, self.ready)
         return True
 
 
@@ -108,7 +108,7 @@ def fd_of(fd: Any) -> int:
     """The number of a descriptor, or of something that has one."""
     number = fd if isinstance(fd, int) else getattr(fd, "fileno", lambda: None)()
     if not isinstance(number, int) or isinstance(number, bool):
-        raise BadArgument(f"watch_fd() takes a descriptor, or something with a `fileno()`, not {fd!r}")
+        raise BadArgument(f"this takes a descriptor, or something with a `fileno()`, not {fd!r}")
     return number
 
 

@@ -133,14 +133,15 @@ class ThreadWait:
                 own.question = None
 
 
-def block_for_room(cell: Cell, message: object, timeout: float | None, lane: Lane) -> None:
-    """Send a message as soon as there is room for it."""
+def block_for_room(cell: Cell, message: object, timeout: float | None, lane: Lane, sender: object = None) -> None:
+    """Send a message as soon as there is room for it, from `sender` or else from whoever this thread works for."""
     if timeout is not None:
         require_timeout(timeout)
     lane = as_lane(lane)
     wait = ThreadWait(cell.loop, "send_sync()", "ref.send(...)")
     handoff = current_handoffs.get(get_ident()) if current_handoffs else None
-    sender = None if handoff is None else handoff.cell.ref
+    if sender is None and handoff is not None:
+        sender = handoff.cell.ref
     if not cell.loop.inbound.offer_if_room(cell, message, sender, lane):
         room = RoomWaiter(cell, wait, message, sender, lane, timeout, claim=wait.claim, own=is_own(cell))
         wait.until(room, timeout, room.late)

@@ -76,10 +76,17 @@ def _parameters(cls: type, name: str) -> list[str] | None:
 
 
 def _require_arguments(cls: type, name: str, number: int) -> None:
-    taken = _parameters(cls, name)
-    if taken is not None and len(taken) > number:
+    function = getattr(cls, name)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    is_bound = isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
+    try:
+        signature.bind(*[None] * (number + (0 if is_bound else 1)))
+    except TypeError:
         wanted = "no arguments" if number == 0 else f"{number} argument"
-        raise NotAMeta(f"{cls.__name__}.{name} takes ({', '.join(taken)}), but is called with {wanted}")
+        raise NotAMeta(f"{cls.__name__}.{name}{signature} cannot be called: it is given {wanted}") from None
 
 
 def _with_sender(cls: type, name: str) -> Handle:
@@ -88,7 +95,7 @@ def _with_sender(cls: type, name: str) -> Handle:
     taken = _parameters(cls, name)
     if taken is None or len(taken) == 1:
         return lambda meta, message, sender: function(meta, message)
-    if taken == ["sender", taken[-1]] and len(taken) == 2:
+    if len(taken) == 2 and taken[0] == "sender":
         return lambda meta, message, sender: function(meta, sender, message)
     if len(taken) == 2 and taken[1] == "sender":
         return lambda meta, message, sender: function(meta, message, sender=sender)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from greenroom._core.current import current_handoffs
 from greenroom._core.delivery.admission import Waiter
 from greenroom.actor.api.behavior import UNHANDLED
+from greenroom.actor.messaging.blocking import block_for_room
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import AlreadyReplied, SendTimeout
@@ -40,9 +41,9 @@ RUNNING = MetaState.RUNNING
 SLEEP = MetaState.SLEEP
 TERMINATED = MetaState.TERMINATED
 
-AT_EASE = 1.0
+AT_EASE = 0.3
 """Seconds that a reader has to leave what it was broken off in before `terminate()` is called beside it."""
-BETWEEN_ATTEMPTS = 0.05
+BETWEEN_ATTEMPTS = 0.03
 BETWEEN_LOOKS = 0.25
 
 
@@ -69,7 +70,6 @@ class MetaHost:
         self._handoff: object = None
         # Who sent the message that is handled, or was last: a ref, nobody, or a receipt.
         self.receipt: object = None
-        meta._host = self
         meta._send_lane = options.send_lane
         meta._compression = options.compression
 
@@ -79,6 +79,7 @@ class MetaHost:
         """Let it be the one with this context."""
         self.ctx = ctx
         self.alias = cast("Alias", ctx.self)
+        self.meta._host = self
         return self
 
     def detach(self) -> None:
@@ -142,7 +143,7 @@ class MetaHost:
         """Send, and block until there is room; raise what ends a reader when it is to end."""
         while True:
             try:
-                target.send_sync(message, lane=lane, timeout=BETWEEN_LOOKS)
+                block_for_room(target._cell, message, BETWEEN_LOOKS, lane, self.alias)
                 return
             except SendTimeout:
                 if self.is_stopping:
@@ -298,7 +299,7 @@ class MetaHost:
                 return
             if reader is not None and reader.break_off():
                 # It is about to leave: what `terminate` closes is then not in use any more.
-                await reader.wait(AT_EASE)
+                await self._leave_off(reader)
             self.meta._state = TERMINATED
             if call is None:
                 await self._await_terminate(self._attempt_terminate(reason))
@@ -309,6 +310,15 @@ class MetaHost:
         finally:
             close_held(self.meta)
 
+    async def _leave_off(self, reader: Reader) -> None:
+        """Give it a little time; it may block again meanwhile, on something else."""
+        aio = asyncio.get_running_loop()
+        until = aio.time() + AT_EASE
+        while not reader.over and aio.time() < until:
+            await reader.wait(BETWEEN_ATTEMPTS)
+            if not reader.over:
+                reader.break_off()
+
     async def _insist(self, reader: Reader) -> None:
         """Break its reader off until it is gone; for as long as it has to stop."""
         life = self.ctx.cell.loop.host
@@ -318,7 +328,7 @@ class MetaHost:
         attempts = 0
         try:
             while not reader.over and aio.time() < deadline:
-                reader.break_off(hard=attempts * BETWEEN_ATTEMPTS > AT_EASE / 2)
+                reader.break_off(hard=attempts * BETWEEN_ATTEMPTS > AT_EASE)
                 attempts += 1
                 await reader.wait(BETWEEN_ATTEMPTS)
         finally:

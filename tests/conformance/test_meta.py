@@ -1,0 +1,306 @@
+"""Meta-processes: how they end, and with them all they have open; what they may not do (E2, E5, E6)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import Actor, ActorRef, ActorSystem, Alias, ExitKind, ExitReason, Lane
+from greenroom.errors import (
+    MetaCannotAsk,
+    MetaCannotCompress,
+    MetaCannotLink,
+    MetaCannotMonitor,
+    MetaCannotReply,
+    MetaCannotSetLane,
+    MetaCannotSpawnActors,
+    MetaCannotWatch,
+    MetaEnded,
+)
+from greenroom.meta import Compression, MetaProcess
+from tests.gates import Event
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+pytestmark = pytest.mark.real
+
+Ref = ActorRef[Any, Any]
+BAD = ValueError("bad")
+
+
+class Parent(Actor[Any, Any]):
+    """Has one meta-process, and takes down what it is told of it."""
+
+    def __init__(self, meta: Any, told: list[Any]) -> None:
+        self.meta = meta
+        self.told = told
+
+    def receive(self, message: Any) -> Any:
+        if message == "spawn":
+            return self.ctx.spawn_meta(self.meta)
+        return message(self.ctx) if callable(message) else self.told.append(message)
+
+    def on_child_terminated(self, ref: Ref, cause: BaseException | None) -> None:
+        self.told.append((ref, cause))
+
+
+async def spawn(system: ActorSystem, meta: Any, told: list[Any]) -> tuple[Ref, Alias]:
+    parent: Ref = system.spawn(Parent, meta, told)
+    alias: Alias = await parent.ask("spawn", timeout=None)
+    await alias.started()
+    return parent, alias
+
+
+def reads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if " reads /" in thread.name]
+
+
+class Reading(MetaProcess):
+    """Reads until the end, or until something is amiss; then returns, or raises."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.begun = Event()
+        self.reasons: list[ExitReason] = []
+
+    def start(self) -> Any:
+        self.begun.set()
+        while data := self.sock.recv(100):
+            self.judge(data)
+
+    def judge(self, data: bytes) -> None:
+        if data.endswith(b"bad"):
+            raise BAD
+
+    def handle_message(self, message: Any) -> Any:
+        self.send(self.parent, ("handled", message))
+
+    def terminate(self, reason: ExitReason) -> Any:
+        self.reasons.append(reason)
+
+
+class AsyncReading(Reading):
+    def init(self) -> None:
+        self.sock.setblocking(False)
+
+    async def start(self) -> None:
+        self.begun.set()
+        while data := await asyncio.get_running_loop().sock_recv(self.sock, 100):
+            self.judge(data)
+
+    async def handle_message(self, message: Any) -> None:
+        super().handle_message(message)
+
+    async def terminate(self, reason: ExitReason) -> None:
+        super().terminate(reason)
+
+
+KINDS = pytest.mark.parametrize("kind", [Reading, AsyncReading])
+
+
+@KINDS
+@pytest.mark.parametrize("fails", [False, True])
+def test_when_start_is_over_the_handler_ends_and_the_parent_is_told(
+    play: Play, kind: type[Reading], fails: bool
+) -> None:  # case 66
+    ours, theirs = socket.socketpair()
+
+    async def program(system: ActorSystem) -> None:
+        told: list[Any] = []
+        meta = kind(ours)
+        parent, alias = await spawn(system, meta, told)
+        alias.tell(1)
+        await system.settle()
+        assert told == [("handled", 1)]
+        theirs.sendall(b"good")
+        theirs.sendall(b"bad") if fails else theirs.shutdown(socket.SHUT_WR)
+        reason = await alias.terminated()
+        assert reason == (ExitReason(ExitKind.FAIL, BAD) if fails else ExitReason(ExitKind.NORMAL))
+        await system.settle()
+        assert told == [("handled", 1), (alias, BAD if fails else None)]
+        assert meta.reasons == [reason]
+        assert parent.is_alive
+        assert await parent.ask(lambda ctx: ctx.metas, timeout=None) == []
+        alias.tell(2)
+        await system.settle()
+        assert told[2:] == []
+        assert reads() == []
+        assert ours.fileno() == -1
+
+    with ours, theirs:
+        play(program)
+
+
+ENDS: dict[str, tuple[Callable[[Ref], None], ExitReason]] = {
+    "stop": (ActorRef.stop, ExitReason(ExitKind.NORMAL)),
+    "kill": (ActorRef.kill, ExitReason(ExitKind.KILLED)),
+    "fail": (lambda ref: ref.fail(BAD), ExitReason(ExitKind.FAIL, BAD)),
+}
+
+
+@KINDS
+@pytest.mark.parametrize("how", ENDS)
+def test_when_the_parent_ends_a_blocked_read_is_broken_off(
+    play: Play, kind: type[Reading], how: str
+) -> None:  # case 66
+    ours, theirs = socket.socketpair()
+
+    async def program(system: ActorSystem) -> None:
+        meta = kind(ours)
+        parent, alias = await spawn(system, meta, [])
+        await meta.begun.wait()
+        act, reason = ENDS[how]
+        act(parent)
+        assert await parent.terminated() == reason
+        assert await alias.terminated() == reason
+        assert meta.reasons == [reason]
+        assert reads() == []
+        assert ours.fileno() == -1
+
+    with theirs:
+        play(program)
+        theirs.setblocking(False)
+        assert theirs.recv(1) == b""  # the other side sees that it is closed
+
+
+def test_when_the_parent_ends_the_read_of_a_pipe_is_broken_off(play: Play) -> None:  # case 66
+    reading, writing = os.pipe()
+
+    class Pipe(MetaProcess):
+        def __init__(self) -> None:
+            self.begun = Event()
+            self.file = os.fdopen(reading, "rb", buffering=0)
+
+        def start(self) -> None:
+            self.begun.set()
+            self.file.read(1)
+
+    async def program(system: ActorSystem) -> None:
+        meta = Pipe()
+        parent, alias = await spawn(system, meta, [])
+        await meta.begun.wait()
+        parent.stop()
+        await parent.terminated()
+        assert not alias.is_alive
+        assert reads() == []
+        assert meta.file.closed
+
+    try:
+        play(program)
+        with pytest.raises(BrokenPipeError):
+            os.write(writing, b"x")  # nobody has it open any more
+    finally:
+        os.close(writing)
+
+
+@KINDS
+def test_when_the_system_ends_a_blocked_read_is_broken_off(play: Play, kind: type[Reading]) -> None:  # case 66
+    ours, theirs = socket.socketpair()
+    metas: list[Reading] = []
+
+    async def program(system: ActorSystem) -> None:
+        metas.append(kind(ours))
+        await spawn(system, metas[0], [])
+        await metas[0].begun.wait()
+
+    with theirs:
+        play(program)
+    assert metas[0].reasons == [ExitReason(ExitKind.SHUTDOWN)]
+    assert reads() == []
+    assert ours.fileno() == -1
+
+
+# -- what it may not do
+
+
+class Other(Actor[Any, Any]):
+    def receive(self, message: Any) -> Any:
+        return message
+
+
+def set_lane(meta: Any, other: Ref) -> None:
+    meta.send_lane = Lane.LOG
+
+
+def set_compression(meta: Any, other: Ref) -> None:
+    meta.compression = Compression(enabled=True)
+
+
+FORBIDDEN: dict[str, tuple[Callable[[Any, Ref], Any], type[Exception], str]] = {
+    "ask": (lambda meta, other: meta.ask(other, 1), MetaCannotAsk, "handle_message"),
+    "ask by a ref": (lambda meta, other: other.ask_sync(1), MetaCannotAsk, "handle_message"),
+    "link": (lambda meta, other: meta.link(other), MetaCannotLink, "handle_message"),
+    "monitor": (lambda meta, other: meta.monitor(other), MetaCannotMonitor, "handle_message"),
+    "watch": (lambda meta, other: meta.watch(other), MetaCannotWatch, "handle_message"),
+    "spawn an actor": (lambda meta, other: meta.spawn(Other), MetaCannotSpawnActors, "handle_message"),
+    "defer a reply while asleep": (lambda meta, other: meta.defer_reply(), MetaCannotReply, "start"),
+    "set the lane while asleep": (set_lane, MetaCannotSetLane, "start"),
+    "set the compression while asleep": (set_compression, MetaCannotCompress, "start"),
+    "spawn after the end": (lambda meta, other: meta.spawn(Trying(other, id, "")), MetaEnded, "terminate"),
+}
+
+
+class Trying(MetaProcess):
+    """Tries something in one of its callbacks, and keeps what was raised."""
+
+    def __init__(self, other: Ref, attempt: Callable[..., Any], where: str) -> None:
+        self.other = other
+        self.attempt = attempt
+        self.where = where
+        self.raised: list[BaseException] = []
+        self.tried = Event()
+
+    def attempt_in(self, where: str) -> None:
+        if where == self.where:
+            try:
+                self.attempt(self, self.other)
+            except Exception as exc:
+                self.raised.append(exc)
+            self.tried.set()
+
+    def start(self) -> None:
+        self.attempt_in("start")
+        self.wait()
+
+    def handle_message(self, message: Any) -> None:
+        self.attempt_in("handle_message")
+
+    def terminate(self, reason: ExitReason) -> None:
+        self.attempt_in("terminate")
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_each_forbidden_operation_raises_an_error_of_its_own(play: Play, what: str) -> None:  # case 67
+    attempt, error, where = FORBIDDEN[what]
+
+    async def program(system: ActorSystem) -> None:
+        other = system.spawn(Other)
+        meta = Trying(other, attempt, where)
+        _, alias = await spawn(system, meta, [])
+        if where == "handle_message":
+            alias.tell("now")
+        elif where == "terminate":
+            alias.stop()
+        await meta.tried.wait()
+        assert [type(one) for one in meta.raised] == [error]
+        assert meta.raised[0].ref == alias  # type: ignore[attr-defined]
+        assert system.ledger(other).sent == 0
+        if where != "terminate":
+            alias.tell("again")
+            await system.settle()
+            assert alias.is_alive  # what it may not do has not ended it
+
+    play(program)
+
+
+def test_the_errors_of_forbidden_operations_differ() -> None:  # case 67
+    errors = {error for _, error, _ in FORBIDDEN.values()}
+    assert len(errors) == 9
+    assert len({error.code for error in errors}) == 9  # type: ignore[attr-defined]
