@@ -6,10 +6,12 @@ import dataclasses
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import greenroom
+import greenroom.meta
 import greenroom.testing
 from greenroom import ActorSystem, SystemConfig, errors
 from tools.reference import PAGE, config_settings, page, spawn_options
@@ -17,9 +19,17 @@ from tools.reference import PAGE, config_settings, page, spawn_options
 DOCS = Path(__file__).parents[1] / "docs"
 SOURCES = Path(greenroom.__file__).parent
 REFERENCE = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "reference").glob("*.md")))
+OWNERS: dict[str, Any] = {
+    "greenroom": greenroom,
+    "greenroom.errors": errors,
+    "greenroom.meta": greenroom.meta,
+    "greenroom.testing": greenroom.testing,
+}
 NOT_GUIDES = {"glossary.md", "index.md"}
 GUIDES = "\n".join(
-    path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md")) if path.name not in NOT_GUIDES
+    path.read_text(encoding="utf-8")
+    for path in [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "meta").glob("*.md"))]
+    if path.name not in NOT_GUIDES
 )
 
 
@@ -31,12 +41,15 @@ def test_every_public_name_is_in_the_reference() -> None:
     missing = [
         name
         for name in greenroom.__all__
-        if not is_in_reference(f"greenroom.{name}", f"greenroom.errors.{name}", f"greenroom.testing.{name}")
+        if not is_in_reference(*(f"{owner}.{name}" for owner in OWNERS)) and not name.isupper()
     ]
     missing += [
         name
         for name in greenroom.testing.__all__
         if not is_in_reference(f"greenroom.testing.{name}", f"greenroom.{name}")
+    ]
+    missing += [
+        name for name in greenroom.meta.__all__ if not is_in_reference(f"greenroom.meta.{name}") and not name.isupper()
     ]
     classes = [name for name in errors.__all__ if inspect.isclass(getattr(errors, name))]
     missing += [name for name in classes if not is_in_reference(f"greenroom.errors.{name}")]
@@ -46,15 +59,16 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_the_reference_has_no_name_that_is_not_there() -> None:
     def exists(path: str) -> bool:
         package, _, name = path.rpartition(".")
-        owners = {"greenroom": greenroom, "greenroom.errors": errors, "greenroom.testing": greenroom.testing}
-        return name in owners[package].__all__
+        return name in OWNERS[package].__all__
 
     named = re.findall(r"^::: (\S+)$", REFERENCE, re.MULTILINE)
     assert [path for path in named if not exists(path)] == []
     assert len(named) == len(set(named))
 
 
-@pytest.mark.parametrize("package", [greenroom, greenroom.testing], ids=lambda package: str(package.__name__))
+@pytest.mark.parametrize(
+    "package", [greenroom, greenroom.meta, greenroom.testing], ids=lambda package: str(package.__name__)
+)
 def test_every_public_name_is_on_a_guide_page(package: object) -> None:
     names: list[str] = package.__all__  # type: ignore[attr-defined]
     assert [name for name in names if not re.search(rf"\b{name}\b", GUIDES)] == []

@@ -35,6 +35,7 @@ class FakePeer:
     >>> class Front(Actor[object]):
     ...     def pre_start(self) -> None:
     ...         self.ctx.spawn_meta(TcpServer(port=7, handler=Echo, framing=Lines()))
+    ...     def receive(self, message: object) -> None: ...
     >>> async def program(system: ActorSystem) -> bytes:
     ...     system.spawn(Front)
     ...     peer = FakePeer(system, delay=(0.0, 0.1), split=True)

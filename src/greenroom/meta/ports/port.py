@@ -45,6 +45,7 @@ class Port(MetaProcess):
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem, handles
+    >>> from greenroom.meta import CloseWrite, Exited, Output, Write
     >>> class Sorter(Actor[object]):
     ...     def __init__(self, done: asyncio.Future[list[bytes]]) -> None:
     ...         self.lines, self.done = [], done
@@ -59,7 +60,6 @@ class Port(MetaProcess):
     ...     @handles(Exited)
     ...     def exited(self, message: Exited) -> None:
     ...         self.done.set_result(self.lines)
-    >>> from greenroom.meta import CloseWrite, Exited, Output, Write
     >>> async def main() -> list[bytes]:
     ...     done: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
     ...     async with ActorSystem() as system:

@@ -44,7 +44,9 @@ class MetaProcess(MetaBase):
     ...     async with ActorSystem() as system:
     ...         system.spawn(Shouter, ours)
     ...         theirs.sendall(b"hello")
-    ...         return await asyncio.to_thread(theirs.recv, 1024)
+    ...         answer = await asyncio.to_thread(theirs.recv, 1024)
+    ...     theirs.close()
+    ...     return answer
     >>> asyncio.run(main())
     b'HELLO'
 

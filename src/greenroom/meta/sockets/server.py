@@ -44,6 +44,7 @@ class TcpServer(MetaProcess):
 
     >>> import asyncio
     >>> from greenroom import Actor, ActorSystem, handles
+    >>> from greenroom.meta import Received, Write
     >>> class Echo(Actor[object]):
     ...     @handles(Received)
     ...     def echo(self, message: Received) -> None:
@@ -62,7 +63,6 @@ class TcpServer(MetaProcess):
     ...         answer = await reader.readexactly(5)
     ...         writer.close()
     ...         return answer
-    >>> from greenroom.meta import Received, Write
     >>> asyncio.run(main())
     b'hello'
 

@@ -179,6 +179,9 @@ class LineReader(MetaProcess):
     def _tell_lines(self, owner: ActorRef) -> None:
         rest, start = self._rest, 0
         while (end := rest.find(b"\n", start)) >= 0:
+            while end - start > self._max_size:
+                self._tell(owner, bytes(rest[start : start + self._max_size]), self._max_size)
+                start += self._max_size
             self._tell(owner, bytes(rest[start:end]), end + 1 - start)
             start = end + 1
         del rest[:start]

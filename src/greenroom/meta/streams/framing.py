@@ -1,7 +1,7 @@
 """How a stream of bytes is cut into frames.
 
 >>> lines = Lines().decoder()
->>> lines.feed(b"one\\ntw"), lines.feed(b"o\\n")
+>>> list(lines.feed(b"one\\ntw")), list(lines.feed(b"o\\n"))
 ([b'one'], [b'two'])
 >>> LengthPrefixed(2).encode(b"abc")
 b'\\x00\\x03abc'

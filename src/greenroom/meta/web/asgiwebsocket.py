@@ -12,8 +12,7 @@ from wsproto.extensions import PerMessageDeflate
 from greenroom.meta.sockets.messages import Received
 from greenroom.meta.web.asgi import Message, scope_of
 from greenroom.meta.web.messages import HttpResponse
-from greenroom.meta.web.upgrade import negotiate
-from greenroom.meta.web.websocket import WebSocketLimits, WebSocketWire
+from greenroom.meta.web.websocket import WebSocketLimits, WebSocketWire, negotiate
 
 if TYPE_CHECKING:
     import h11

@@ -28,8 +28,7 @@ from greenroom.meta.web.limits import WebLimits
 from greenroom.meta.web.messages import HttpResponse
 from greenroom.meta.web.routes import Routes
 from greenroom.meta.web.targets import Asgi, WebSocket, target_of
-from greenroom.meta.web.upgrade import accept
-from greenroom.meta.web.websocket import WebSocketConnection
+from greenroom.meta.web.websocket import WebSocketConnection, accept
 from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
 
@@ -52,6 +51,7 @@ class WebServer(MetaProcess):
     >>> import asyncio
     >>> from urllib.request import urlopen
     >>> from greenroom import Actor, ActorSystem
+    >>> from greenroom.meta import HttpRequest
     >>> class Greeter(Actor[HttpRequest, object]):
     ...     def receive(self, request: HttpRequest) -> object:
     ...         return {"hello": request.params["name"]}
@@ -62,7 +62,6 @@ class WebServer(MetaProcess):
     ...         self.ctx.spawn_meta(self.server)
     ...     def receive(self, message: str) -> int:
     ...         return self.server.address[1]
-    >>> from greenroom.meta import HttpRequest
     >>> async def main() -> bytes:
     ...     async with ActorSystem() as system:
     ...         port = await system.spawn(Web).ask("port")

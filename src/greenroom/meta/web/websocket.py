@@ -1,4 +1,4 @@
-"""One WebSocket: what a stream's wire is, with messages instead of bytes."""
+"""One WebSocket: what a stream's wire is, with messages instead of bytes; and how an HTTP request becomes one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wsproto import WSConnection
+from wsproto import ConnectionType, WSConnection
 from wsproto.connection import ConnectionState
 from wsproto.events import (
+    AcceptConnection,
     BytesMessage,
     CloseConnection,
     Event,
     Message,
     Ping,
     Pong,
+    Request,
     TextMessage,
 )
+from wsproto.extensions import PerMessageDeflate
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
@@ -25,13 +28,17 @@ from greenroom.meta.sockets.connection import AcceptedConnection
 from greenroom.meta.sockets.messages import Connected, Received
 from greenroom.meta.sockets.wire import Wire
 from greenroom.meta.streams.alarms import set_call
-from greenroom.meta.web.messages import WebSocketConnected
+from greenroom.meta.web.messages import HttpResponse, WebSocketConnected
 
 if TYPE_CHECKING:
+    import h11
+
     from greenroom._core.scheduler.loop import Loop
     from greenroom.meta.sockets.options import StreamOptions
+    from greenroom.meta.web.messages import HttpRequest
+    from greenroom.meta.web.targets import WebSocket
 
-__all__ = ["WebSocketConnection", "WebSocketLimits", "WebSocketWire"]
+__all__ = ["WebSocketConnection", "WebSocketLimits", "WebSocketWire", "accept", "negotiate"]
 
 
 class WebSocketLimits:
@@ -201,3 +208,45 @@ class WebSocketConnection(AcceptedConnection):
     """A WebSocket that a server has taken, as a meta-process."""
 
     _label: ClassVar[str | None] = "WebSocket"
+
+
+def accept(
+    event: h11.Request,
+    request: HttpRequest,
+    target: WebSocket,
+    options: StreamOptions,
+    loop: Loop,
+    on_made: Callable[[Wire], object],
+) -> HttpResponse | tuple[bytes, WebSocketWire]:
+    """What is sent to accept a WebSocket, and its wire; or the response that refuses it."""
+    if request.headers.get("upgrade", "").lower() != "websocket":
+        return _refusal(426, "this path takes WebSockets only", {"upgrade": "websocket", "connection": "upgrade"})
+    if target.authorize is not None:
+        verdict = target.authorize(request)
+        if isinstance(verdict, HttpResponse):
+            return verdict
+        if not verdict:
+            return _refusal(403, "this is not allowed")
+    begun = negotiate(event)
+    if isinstance(begun, HttpResponse):
+        return begun
+    ws, asked = begun
+    chosen = next((one for one in target.subprotocols if one in asked.subprotocols), None)
+    head = ws.send(AcceptConnection(subprotocol=chosen, extensions=[PerMessageDeflate()]))
+    limits = WebSocketLimits(target.max_message, target.ping_interval, target.ping_timeout)
+    return head, WebSocketWire(options, loop, on_made, ws, limits, request)
+
+
+def negotiate(event: h11.Request) -> HttpResponse | tuple[WSConnection, Request]:
+    """A connection that has yet to be accepted, and what was asked for; or the response that refuses it."""
+    ws = WSConnection(ConnectionType.SERVER)
+    try:
+        ws.initiate_upgrade_connection(list(event.headers), event.target)
+        asked = next((one for one in ws.events() if isinstance(one, Request)), None)
+    except RemoteProtocolError as exc:
+        return _refusal(400, f"this is no proper request for a WebSocket: {exc}", {"sec-websocket-version": "13"})
+    return _refusal(400, "this is no proper request for a WebSocket") if asked is None else (ws, asked)
+
+
+def _refusal(status: int, text: str, headers: dict[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(f"{text}\n".encode(), status, {"content-type": "text/plain; charset=utf-8", **(headers or {})})
