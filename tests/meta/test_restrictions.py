@@ -237,6 +237,7 @@ def test_the_table_of_states_holds_on_either_thread(play: Play, kind: Any, place
         else:
             assert error is not None
             assert type(trial.error) is error
+            assert trial.error is not None
             assert trial.error.ref == alias
             assert str(alias) in str(trial.error)
 

@@ -55,8 +55,9 @@ class Outside(_Base):
             meta = factory()
         if not hasattr(meta, "__greenroom_spawn__"):
             raise NotAMeta(f"spawn_meta() was given {factory!r}, which made {meta!r}, and that is no MetaProcess")
-        made: Spawnable[O_contra] = meta
-        return made.__greenroom_spawn__(self, options, factory)
+        made: Any = meta
+        alias: Alias = made.__greenroom_spawn__(self, options, factory)
+        return alias
 
     @property
     def metas(self) -> list[Alias]:

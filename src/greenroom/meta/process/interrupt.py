@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 __all__ = ["ReaderStopped", "break_off", "close_held", "raise_in", "restore", "stack_of"]
 
@@ -137,7 +138,8 @@ def _sockets(meta: object, thread: threading.Thread) -> list[socket.socket]:
 
 def _files(meta: object, thread: threading.Thread) -> list[int]:
     found = []
-    for thing in _held(meta, thread):
+    for held in _held(meta, thread):
+        thing: Any = held
         if hasattr(thing, "fileno") and not isinstance(thing, socket.socket):
             with suppress(Exception):
                 found.append(int(thing.fileno()))

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from greenroom.meta.sockets.options import StreamOptions
 
 try:
-    import fcntl
-    import termios
+    from fcntl import ioctl
+    from termios import FIONREAD
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    FIONREAD = 0
 
 __all__ = ["Wire"]
 
@@ -326,11 +326,11 @@ class Wire(Outlet, asyncio.Protocol):
     def _has_unread(self) -> bool:
         """Whether the other side has sent something that was not read."""
         sock = self.transport.get_extra_info("socket")
-        if self._has_ended or self.has_finished or sock is None or fcntl is None:
+        if self._has_ended or self.has_finished or sock is None or not FIONREAD:
             return False
         unread = bytearray(4)
         try:
-            fcntl.ioctl(sock.fileno(), termios.FIONREAD, unread)
+            ioctl(sock.fileno(), FIONREAD, unread)  # pyright: ignore[reportPossiblyUnboundVariable]
         except OSError:
             return False
         return int.from_bytes(unread, sys.byteorder) > 0

@@ -335,7 +335,7 @@ class _CustomDecoder:
         return ()
 
 
-def framing_of(given: object) -> Framing:
+def framing_of(given: Any) -> Framing:
     """A framing, given as one or by its name."""
     if given is None or given == "raw":
         return RAW

@@ -318,7 +318,7 @@ class HttpExchange(asyncio.Protocol):
 
     async def respond(self, response: HttpResponse, method: str = "GET") -> None:
         """Write a response."""
-        body = response.body
+        body: Any = response.body
         pairs = response.header_pairs()
         if isinstance(body, str):
             body = body.encode()

@@ -134,7 +134,8 @@ class WebSocketWire(Wire):
             self._parts.append(data)
             if not event.message_finished:
                 return
-            message = (b"" if isinstance(event, BytesMessage) else "").join(self._parts)
+            nothing: Any = b"" if isinstance(event, BytesMessage) else ""
+            message = nothing.join(self._parts)
             self._parts = []
         self._size = 0
         self.frames_in += 1
