@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 try:
     from fcntl import ioctl
-    from termios import FIONREAD
+    from termios import FIONREAD as _FIONREAD
+
+    HOW_MANY_UNREAD = int(_FIONREAD)
 except ImportError:  # Windows
-    FIONREAD = 0
+    HOW_MANY_UNREAD = 0
 
 __all__ = ["Wire"]
 
@@ -326,11 +328,11 @@ class Wire(Outlet, asyncio.Protocol):
     def _has_unread(self) -> bool:
         """Whether the other side has sent something that was not read."""
         sock = self.transport.get_extra_info("socket")
-        if self._has_ended or self.has_finished or sock is None or not FIONREAD:
+        if self._has_ended or self.has_finished or sock is None or not HOW_MANY_UNREAD:
             return False
         unread = bytearray(4)
         try:
-            ioctl(sock.fileno(), FIONREAD, unread)  # pyright: ignore[reportPossiblyUnboundVariable]
+            ioctl(sock.fileno(), HOW_MANY_UNREAD, unread)  # pyright: ignore[reportPossiblyUnboundVariable]
         except OSError:
             return False
         return int.from_bytes(unread, sys.byteorder) > 0

@@ -346,5 +346,5 @@ def framing_of(given: Any) -> Framing:
     if isinstance(given, Framing):
         return given
     if callable(given) and not isinstance(given, type):
-        return Custom(given)
+        return Custom(given)  # pyright: ignore[reportArgumentType]
     raise ConfigError("framing", given, "must be Raw(), Lines(), LengthPrefixed(), Fixed(size), or a function")

@@ -332,7 +332,7 @@ class HttpExchange(asyncio.Protocol):
                 if body:
                     await self.send_body(bytes(body))
             else:
-                await self._send_pieces(body)
+                await self._send_pieces(response.body)
         await self.send_end()
 
     async def _send_pieces(self, body: AsyncIterable[Any] | Iterable[Any]) -> None:
