@@ -23,6 +23,7 @@ cdef class Mailbox(Ring):
     @cython.locals(position=int, found=int)
     cpdef int from_others(self, object own, int most)
     cpdef bint waiting(self)
+    cpdef bint has_next(self)
     cdef bint _data_waits(self)
     cpdef enqueue(self, int lane, object message, object sender)
     cpdef put_back(self, int lane, object message, object sender)

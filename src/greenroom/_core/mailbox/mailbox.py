@@ -108,10 +108,12 @@ class Mailbox(Ring):
         return found
 
     def waiting(self) -> bool:
-        """Whether a message or a notice waits in any lane that is served."""
-        if self.flags & STALLED:
-            return self._urgent() != EMPTY
+        """Whether a message or a notice waits in any lane."""
         return self._data_waits() or (self.side is not None and self.side.total() > 0)
+
+    def has_next(self) -> bool:
+        """The same, of those lanes that are served at present."""
+        return self._urgent() != EMPTY if self.flags & STALLED else self.waiting()
 
     def _data_waits(self) -> bool:
         return self.count > 0 if self.priority is None else self.priority.waiting

@@ -432,7 +432,7 @@ class Visits:
     def _has_more(self, cell: Cell) -> bool:
         if cell.flags == 0:
             return cell.count > 0
-        return bool(cell.flags & ORDERS) or (not cell.flags & HELD and cell.waiting())
+        return bool(cell.flags & ORDERS) or (not cell.flags & HELD and cell.has_next())
 
     def in_hand(self, cell: Cell) -> int:
         """How many messages `cell` has in hand: one or none."""

@@ -23,7 +23,7 @@ while read -r what id; do
         -) left=; for one in $groups; do [ "$one" = "$id" ] || left="$left $one"; done; groups=$left ;;
     esac
 done
-for one in $groups; do kill -9 -- "-$one"; done 2> /dev/null
+for one in $groups; do kill -9 "-$one"; done 2> /dev/null
 """
 
 _lock = threading.Lock()

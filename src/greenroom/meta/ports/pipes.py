@@ -20,10 +20,11 @@ __all__ = ["InputPipe", "OutputPipe", "ProgramOutlet"]
 class ProgramOutlet(Outlet):
     """Tells the owner what the program writes; when that is too much, neither of its outputs is read."""
 
-    __slots__ = ("pipes",)
+    __slots__ = ("_told", "pipes")
 
     def __init__(self, loop: Loop, alias: Alias, owner: ActorRef) -> None:
         super().__init__(loop)
+        self._told = asyncio.Event()
         self.alias = alias
         self.pipes: list[OutputPipe] = []
         self._owner = owner._cell
@@ -33,8 +34,15 @@ class ProgramOutlet(Outlet):
             pipe.pause(True)
 
     def _resume(self) -> None:
+        self._told.set()
         for pipe in self.pipes:
             pipe.pause(False)
+
+    async def delivered(self) -> None:
+        """Return when the owner has been told all."""
+        while self.is_behind():
+            self._told.clear()
+            await self._told.wait()
 
 
 class OutputPipe(asyncio.Protocol):
@@ -82,7 +90,9 @@ class OutputPipe(asyncio.Protocol):
         self._end(None)
 
     def close(self, error: BaseException | None = None) -> None:
-        """Read no more."""
+        """Read no more; a last frame without an end is one all the same."""
+        if error is None and not self.over:
+            self._feed(self._decoder.finish)
         if self._transport is not None:
             self._transport.close()
         self._end(error)

@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +22,7 @@ from greenroom.meta.sockets.messages import Close, CloseWrite, Write
 from greenroom.meta.streams.alarms import set_call
 from greenroom.meta.streams.checks import require_count, require_seconds
 from greenroom.meta.streams.framing import Lines, framing_of
+from greenroom.meta.streams.ownerend import OwnerEnd
 from greenroom.wire.forks import no_forks
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class Port(MetaProcess):
         self._outlet: ProgramOutlet | None = None
         self._input: InputPipe | None = None
         self._quiet: asyncio.Event | None = None
+        self._owner_end: OwnerEnd | None = None
         self._error: BaseException | None = None
         self._status: int | None = None
         # Whether its pipes are there.
@@ -167,24 +169,27 @@ class Port(MetaProcess):
         aio = asyncio.get_running_loop()
         loop = self._require_host("a port").ctx.cell.loop
         self._quiet = asyncio.Event()
-        outlet = self._outlet = ProgramOutlet(loop, self.id, self._owner or self.parent)
+        owner = self._owner or self.parent
+        outlet = self._outlet = ProgramOutlet(loop, self.id, owner)
+        if owner != self.parent:
+            self._owner_end = OwnerEnd(owner, self._require_host("a port").ctx.stop)
         for stream, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
             if pipe is not None:
                 framing = self._framing if stream == "stdout" else Lines()
                 output = OutputPipe(outlet, framing.decoder(), stream, self._output_ended)
                 outlet.pipes.append(output)
-                await aio.connect_read_pipe(lambda output=output: output, pipe)  # type: ignore[misc]
+                own = _taken_over(pipe, "rb")
+                await aio.connect_read_pipe(lambda output=output: output, own)  # type: ignore[misc]
         if outlet.is_behind():
             outlet._pause()
         pipe_in = self._input = InputPipe(self._high_water, self._stall, self._input_lost)
-        await aio.connect_write_pipe(lambda: pipe_in, process.stdin)
+        await aio.connect_write_pipe(lambda: pipe_in, _taken_over(process.stdin, "wb"))
         self._is_ready = True
         self._stall(False)
         await self._wait_for_exit(process)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(AFTER_EXIT):
-                await self._quiet.wait()
+        await self._hear_the_rest()
         self._finish(outlet)
+        await outlet.delivered()
         if self._check and self._status != 0:
             raise ProgramFailed(self._shown_command(), self._status or 0)
 
@@ -212,7 +217,7 @@ class Port(MetaProcess):
             self._error = error
             told = "%s of %s cannot be read any more, and the program is ended: %s"
             self.log.error(told, pipe.stream, self._shown_command(), error)
-            self._signal(signal.SIGTERM)
+            self._require_host("a port").ctx.stop()
         outlet = self._outlet
         if outlet is not None and self._quiet is not None and all(one.over for one in outlet.pipes):
             self._quiet.set()
@@ -268,15 +273,21 @@ class Port(MetaProcess):
         if not isinstance(request, Write):
             return self._control(request)
         count, drained = self._write(request)
-        return count if drained is None else self._count_when_drained(count, drained)
+        if drained is None:
+            return count
+        # Not by waiting here: it must be possible to stop it meanwhile.
+        reply = self.defer_reply()
 
-    async def _count_when_drained(self, count: int, drained: Awaitable[None]) -> int:
-        await drained
-        if self._input is None or self._input.over:
-            raise ConnectionClosed(self.id, "the program reads no more")
-        return count
+        def answer(future: object) -> None:
+            if self._input is None or self._input.over:
+                reply.fail(ConnectionClosed(self.id, "the program reads no more"))
+            else:
+                reply.send(count)
 
-    def _write(self, message: Write) -> tuple[int, Awaitable[None] | None]:
+        drained.add_done_callback(answer)
+        return None
+
+    def _write(self, message: Write) -> tuple[int, asyncio.Future[None] | None]:
         if self._input is None or self._input.over or self._input.transport.is_closing():
             raise ConnectionClosed(self.id, "the program reads no more")
         frame = self._framing.encode(message.data)
@@ -332,15 +343,39 @@ class Port(MetaProcess):
         if process is None:
             return
         self._require_host("a port").stall(False)
+        if self._owner_end is not None:
+            self._owner_end.cancel()
         try:
-            if reason is not KILLED and self._status is None and self._signal(signal.SIGTERM):
-                await self._ended_within(process, self._kill_grace)
+            if reason is not KILLED and self._signal(signal.SIGTERM):
+                await self._group_ended_within(process, self._kill_grace)
         finally:
             self._signal(signal.SIGKILL)
             await self._ended_within(process, AFTER_EXIT)
             process.poll()
             groupreaper.release(process.pid)
+            if reason is not KILLED:
+                await self._hear_the_rest()
             self._close(process)
+
+    async def _group_ended_within(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+        """Wait for the program, and then for those it has started."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                if self._status is None:
+                    await self._wait_for_exit(process)
+                process.poll()  # a dead one that nobody has asked for counts as one of the group
+                while self._signal(0):  # noqa: ASYNC110 - nothing tells of the end of others' children
+                    await asyncio.sleep(0.01)
+
+    async def _hear_the_rest(self) -> None:
+        """What it has said last. If the owner is slow, that takes as long as the owner does; unless it is to end."""
+        outlet, quiet = self._outlet, self._quiet
+        while quiet is not None and outlet is not None and not all(one.over for one in outlet.pipes):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AFTER_EXIT):
+                    await quiet.wait()
+            if not outlet.is_behind() or self.stopping:
+                return
 
     async def _ended_within(self, process: subprocess.Popen[bytes], seconds: float) -> None:
         if self._status is None:
@@ -348,17 +383,36 @@ class Port(MetaProcess):
                 async with asyncio.timeout(seconds):
                     await self._wait_for_exit(process)
 
+    def _give_up(self) -> None:
+        process = self._process
+        if process is not None:
+            self._signal(signal.SIGKILL)
+            process.poll()
+            groupreaper.release(process.pid)
+            self._close(process)
+
     def _close(self, process: subprocess.Popen[bytes]) -> None:
         """Let go of its pipes; the owner, if it is there, is told how it ended."""
         outlet = self._outlet
         if outlet is not None:
             self._finish(outlet)
             outlet.give_up()
+        elif not self._told and (self._owner or self.parent).is_alive:
+            self._told = True
+            owner = self._owner or self.parent
+            self._require_host("a port").send_in_time(owner, Exited(self.id, self._status or 0, self._error))
         if self._input is not None:
             self._input.abort()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
-                pipe.close()  # asyncio may not have come to it
+                pipe.close()  # if asyncio has not come to take it over
+
+
+def _taken_over(pipe: Any, mode: str) -> Any:
+    """The same pipe, which is asyncio's alone from now on."""
+    own = os.fdopen(os.dup(pipe.fileno()), mode, 0)
+    pipe.close()
+    return own
 
 
 def _status_of(process: subprocess.Popen[bytes]) -> int | None:

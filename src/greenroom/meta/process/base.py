@@ -71,6 +71,9 @@ class MetaBase:
 
     # -- what those of the runtime do besides
 
+    def _give_up(self) -> None:
+        """It could not terminate in its time: let go of what must not be left behind."""
+
     def _is_unready(self) -> bool:
         """Whether messages have to wait for something."""
         return False

@@ -157,8 +157,9 @@ class MetaHost:
         cell = self.ctx.cell
         resting = cell.loop.host.resting
         if stalls:
-            cell.stall()
-            resting[cell] = None
+            if not self.is_stopping:
+                cell.stall()
+                resting[cell] = None
         elif cell in resting:
             del resting[cell]
             cell.unstall()
@@ -177,6 +178,15 @@ class MetaHost:
             await sent.wait()
         finally:
             admission.give_up(cell, waiter)
+
+    def send_in_time(self, target: ActorRef, message: object) -> None:
+        """Send now, or as soon as there is room; nobody waits for that."""
+        cell = target._cell
+        admission = cell.loop.admission
+        if admission.has_room(cell, Lane.DATA):
+            cell.accept(message, self.alias, Lane.DATA)
+        else:
+            admission.wait_for_room(cell, Waiter(message, self.alias, Lane.DATA, lambda refused: None))
 
     def bury(self, message: object, why: str) -> None:
         """Let a message that cannot be passed on be a dead letter."""
@@ -272,6 +282,7 @@ class MetaHost:
 
     def _stop(self) -> None:
         self.is_stopping = True
+        self.stall(False)
         if self._event is not None:
             self._event.set()
 
@@ -293,9 +304,11 @@ class MetaHost:
 
     async def _end_slowly(self, reason: ExitReason, call: Call | None, begun: object = None) -> None:
         reader = self.reader
+        is_done = False
         try:
             if begun is not None:
                 await self._await_terminate(begun)
+                is_done = True
                 return
             if reader is not None and reader.break_off():
                 # It is about to leave: what `terminate` closes is then not in use any more.
@@ -305,9 +318,12 @@ class MetaHost:
                 await self._await_terminate(self._attempt_terminate(reason))
             else:
                 await call(self._attempt_terminate, reason)
+            is_done = True
             if reader is not None and not reader.over:
                 await self._insist(reader)
         finally:
+            if not is_done:  # its time was over
+                self.meta._give_up()
             close_held(self.meta)
 
     async def _leave_off(self, reader: Reader) -> None:

@@ -68,6 +68,10 @@ class HostPort(Protocol):
         """Send, and block until there is room."""
         ...
 
+    def send_in_time(self, target: ActorRef, message: object) -> None:
+        """Send now, or as soon as there is room."""
+        ...
+
     async def send_patiently(self, target: ActorRef, message: object) -> None:
         """Send, and await room for it."""
         ...

@@ -84,6 +84,7 @@ class LineReader(MetaProcess):
         self._max_size = max_size
         self._interval = interval
         self._fd = -1
+        self._has_started = False
         self._position = 0
         self._lines = 0
         self._rest = bytearray()
@@ -106,15 +107,20 @@ class LineReader(MetaProcess):
 
     def start(self) -> None:
         """Read until the end, or until it is to end."""
-        owner = self._owner or self.parent
+        self._has_started = True  # from now on the descriptor is this thread's alone
+        try:
+            self._read(self._owner or self.parent)
+        finally:
+            self._close()
+
+    def _read(self, owner: ActorRef) -> None:
         read = self._read_fifo if self._is_fifo() else self._read_file
         for chunk in read():
             self._rest += chunk
             self._tell_lines(owner)
-        if self.stopping:
-            return
-        self._tell_rest(owner)
-        self.send(owner, Closed(self.id, "eof"), wait=True)
+        if not self.stopping:
+            self._tell_rest(owner)
+            self.send(owner, Closed(self.id, "eof"), wait=True)
 
     # -- reading
 
@@ -140,7 +146,7 @@ class LineReader(MetaProcess):
         mine = os.fstat(self._fd)
         try:
             named = self._path.stat()
-        except FileNotFoundError:
+        except OSError:
             return False  # between the old one and the new
         return (named.st_dev, named.st_ino) != (mine.st_dev, mine.st_ino) or named.st_size < self._read_so_far()
 
@@ -149,10 +155,13 @@ class LineReader(MetaProcess):
 
     def _begin_anew(self) -> None:
         owner = self._owner or self.parent
+        before = self._fd
+        try:
+            self._open()
+        except OSError:
+            return  # it has gone again; there will be another look
+        os.close(before)
         self._tell_rest(owner)
-        os.close(self._fd)
-        self._fd = -1
-        self._open()
         self._position = 0
         self.send(owner, Rotated(self.id, str(self._path)), wait=True)
 
@@ -208,7 +217,11 @@ class LineReader(MetaProcess):
         return {name: shown[name] for name in items if name in shown} if items else shown
 
     async def terminate(self, reason: object) -> None:
-        """Close the file."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Close the file, if its reader has not come to that."""
+        if not self._has_started:
+            self._close()
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)

@@ -45,7 +45,7 @@ class SignalSource(MetaProcess):
     def __init__(self, *signals: int, owner: ActorRef | None = None) -> None:
         if not signals:
             raise ConfigError("signals", signals, "must name one signal at least, as in SignalSource(signal.SIGHUP)")
-        self._signals = [_checked(number) for number in signals]
+        self._signals = list(dict.fromkeys(_checked(number) for number in signals))
         self._owner = owner
         self._counts = dict.fromkeys(self._signals, 0)
         self._has = False
@@ -70,7 +70,8 @@ class SignalSource(MetaProcess):
     def _came(cls, number: signal.Signals) -> None:
         for source in list(cls._waiting.get(number, ())):
             source._counts[number] += 1
-            source.send(source._owner or source.parent, SignalReceived(source.id, number))
+            host = source._require_host("a source of signals")
+            host.send_in_time(source._owner or source.parent, SignalReceived(source.id, number))
 
     def handle_message(self, message: Any) -> object:
         """`Close`."""
@@ -95,9 +96,14 @@ class SignalSource(MetaProcess):
             waiting.remove(self)
             if not waiting:
                 del self._waiting[number]
-                aio.remove_signal_handler(number)
                 before = self._before.pop(number)
-                signal.signal(number, signal.SIG_DFL if before is None else before)
+                # One that comes in between must not do what it does by default: end this process, most likely.
+                blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+                try:
+                    aio.remove_signal_handler(number)
+                    signal.signal(number, signal.SIG_DFL if before is None else before)
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.messaging.ref import ActorRef
@@ -62,7 +63,7 @@ class WebSocket:
         handler: The actor class, or function, that gets one connection each, as with `TcpServer`.
         owner: Or the actor that gets them all. By default, the server's parent.
         supervision: What becomes of a handler that fails; by default it is stopped, and its connection closed.
-        authorize: Called with the `HttpRequest`: False, or an `HttpResponse`, refuses it.
+        authorize: Called with the `HttpRequest`: only True lets it in; an `HttpResponse` is the refusal.
         subprotocols: Those that the server speaks, the best first.
         max_message: Bytes that a message may have.
         ping_interval: Seconds of silence until the other side is asked whether it is still there; None for never.
@@ -84,6 +85,8 @@ class WebSocket:
         require_count("max_message", max_message)
         require_seconds("ping_interval", ping_interval, none=True)
         require_seconds("ping_timeout", ping_timeout)
+        if authorize is not None and iscoroutinefunction(authorize):
+            raise ConfigError("authorize", authorize, "must be a plain function that takes the request")
         if handler is not None and owner is not None:
             raise ConfigError("owner", owner, "makes no sense with a `handler`, which owns its connection")
         self.handler = handler

@@ -226,7 +226,7 @@ def accept(
         verdict = target.authorize(request)
         if isinstance(verdict, HttpResponse):
             return verdict
-        if not verdict:
+        if verdict is not True:
             return _refusal(403, "this is not allowed")
     begun = negotiate(event)
     if isinstance(begun, HttpResponse):
