@@ -58,5 +58,5 @@ Pair = tuple[socket.socket, socket.socket]
 
 
 def reading(sock: socket.socket) -> Any:
-    """What a watcher does to take in what there is."""
-    return lambda ctx, message: sock.recv(100)
+    """What a watcher does to take in what has come: one byte, for the next may be there before this one is taken."""
+    return lambda ctx, message: sock.recv(1)
