@@ -32,9 +32,19 @@ ROWS = {
     "J9": "All errors share one base class; each has a stable code and says what to do",
     "J10": "`Supervisor`: child specs, restart types, scopes, restart limits, delayed restarts, escalation",
     "J11": "Timers: one-shot and periodic, cancellable, in order of deadline, never for an ended actor",
+    "J12": "The readiness of a descriptor comes as messages; a bad or closed one is an error to the caller alone",
     "J14": "A message to an ended actor never reaches a new actor that reuses its slot",
     "J15": "Sends from other threads keep their order per thread, respect mailbox bounds and wake a sleeping loop",
     "J16": "Observers cost nothing if there are none; one that raises is removed",
+    "E1": "A meta-process has a reader, which may block, and handlers on a bounded pool of their own",
+    "E2": "A meta-process ends with its parent, and with its reason, even while it is blocked in a read",
+    "E3": "A meta-process is asleep, running or terminated, by itself",
+    "E4": "Urgent messages and `inspect` come before what else is queued at a meta-process",
+    "E5": "A meta-process cannot ask, link, monitor or spawn actors; each is an error of its own",
+    "E6": "What becomes of an error in each callback of a meta-process; `terminate` always runs",
+    "E7": "An `Alias` can be used wherever a ref can",
+    "E8": "The send lane, environment, log and compression settings of a meta-process",
+    "E9": "What a meta-process may do in which state, from either of its threads",
     "E11": "Monitors, links and trapped exits",
     "M1": "Lifecycle states, and only the allowed transitions between them",
     "M2": "Orders (start, stop, kill, restart) overtake messages; they are checked for between any two messages",
@@ -61,7 +71,7 @@ ROWS = {
 }
 ROW_SECTIONS = {
     "J1": "The loop",
-    "E11": "Links and monitors",
+    "E1": "Meta-processes, links and monitors",
     "M1": "Lifecycle and supervision",
     "B1": "Simulation, ledger, typing, pytest",
 }
@@ -129,6 +139,10 @@ CASES = {
     58: "Whichever hook raises, the actor still ends, is unregistered, and its watchers are told",
     59: "A shutdown from a handler, twice, while spawning or while restarting ends the system, once",
     60: "A name in use is refused; it is free again before `Terminated` is delivered",
+    66: "When `start` of a meta-process returns, its handler ends and its parent is told; a blocked read is broken off "
+    "when the parent stops",
+    67: "Each operation that a meta-process may not do raises an error of its own",
+    68: "1,000 connections to an echo server, cut off at random, leave no descriptor and no thread behind",
 }
 CASE_SECTIONS = {
     1: "Ordering and lanes",
@@ -138,6 +152,7 @@ CASE_SECTIONS = {
     30: "Supervision",
     45: "Restart, stash, timers",
     53: "Lifecycle and shutdown",
+    66: "Meta-processes",
 }
 """What begins with a case."""
 

@@ -69,11 +69,14 @@ class FakePeer:
         self._scripts: set[asyncio.Task[None]] = set()
 
     async def connect(self, where: Any) -> FakeConnection:
-        """Connect to a server: to the address it listens on, or to its alias. Waits until it listens."""
-        address = await self._address_of(where) if isinstance(where, Alias) else where
+        """Connect to a server: to the address it listens on, or to its alias.
+
+        One that has been spawned is waited for; if nobody listens there, it is a `ConnectionRefusedError`.
+        """
         await self._system.settle()
+        address = await self._address_of(where) if isinstance(where, Alias) else where
         connection = FakeConnection()
-        self._network.connect(address, lambda: connection, self._faults)
+        await self._network.connect(address, lambda: connection, self._faults)
         return connection
 
     async def _address_of(self, alias: Alias) -> Any:
@@ -89,6 +92,7 @@ class FakePeer:
             task.add_done_callback(self._scripts.discard)
             return connection
 
+        self._network.bind_stream(address)
         self._network.listen(address, take, self._faults)
 
     async def _run(self, script: Callable[[FakeConnection], Awaitable[object]], connection: FakeConnection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Callable
 from itertools import count
@@ -19,6 +20,15 @@ __all__ = ["Network", "network_of"]
 NO_FAULTS = LinkFaults()
 
 
+class _Listening:
+    """An address that is bound."""
+
+    def __init__(self) -> None:
+        self.make: Callable[[], Any] | None = None
+        self.faults = NO_FAULTS
+        self.changed = asyncio.Event()
+
+
 class Network:
     """Where connections are made in a simulation: between meta-processes, and with the peers of a test."""
 
@@ -26,7 +36,8 @@ class Network:
         self._loop = loop
         self._random = loop.host.port.random
         self._ports = count(49_152)
-        self._listeners: dict[Any, tuple[Callable[[], Any], LinkFaults]] = {}
+        # Who listens where; one that is bound takes connections when it is open.
+        self._listeners: dict[Any, _Listening] = {}
         self._sockets: dict[Any, Callable[[bytes, Any], object]] = {}
 
     def address_for(self, host: str, port: int) -> tuple[str, int]:
@@ -35,24 +46,37 @@ class Network:
 
     # -- streams
 
-    def listen(self, address: Any, make: Callable[[], Any], faults: LinkFaults = NO_FAULTS) -> None:
-        """Have `make()` be the protocol of each connection to `address`."""
+    def bind_stream(self, address: Any) -> None:
+        """Have connections to `address` wait for `listen`, as those in a socket's backlog do."""
         if address in self._listeners:
             raise OSError(errno.EADDRINUSE, f"somebody listens on {address} already")
-        self._listeners[address] = (make, faults)
+        self._listeners[address] = _Listening()
+
+    def listen(self, address: Any, make: Callable[[], Any], faults: LinkFaults = NO_FAULTS) -> None:
+        """Have `make()` be the protocol of each connection to `address`, which is bound."""
+        listening = self._listeners[address]
+        listening.make, listening.faults = make, faults
+        listening.changed.set()
 
     def stop_listening(self, address: Any) -> None:
         """Take no more connections."""
-        self._listeners.pop(address, None)
+        listening = self._listeners.pop(address, None)
+        if listening is not None:
+            listening.make = None
+            listening.changed.set()
 
-    def connect(self, address: Any, make: Callable[[], Any], faults: LinkFaults | None = None) -> SimulatedTransport:
+    async def connect(
+        self, address: Any, make: Callable[[], Any], faults: LinkFaults | None = None
+    ) -> SimulatedTransport:
         """Connect to `address`; the transport of the near end."""
-        if address not in self._listeners:
+        listening = self._listeners.get(address)
+        if listening is not None:
+            await listening.changed.wait()
+        if listening is None or listening.make is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {address}")
-        server, of_server = self._listeners[address]
         near = ("127.0.0.1", next(self._ports)) if isinstance(address, tuple) else ""
-        chosen = of_server if faults is None else faults
-        return link(self._loop, self._random, chosen, make, server, (near, address))[0]
+        chosen = listening.faults if faults is None else faults
+        return link(self._loop, self._random, chosen, make, listening.make, (near, address))[0]
 
     # -- packets
 

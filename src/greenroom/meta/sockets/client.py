@@ -146,7 +146,7 @@ class TcpClient(TcpConnection):
     async def _connect(self, make: Any) -> None:
         network = network_of(self._loop)
         if network is not None:
-            network.connect(self._where, make)
+            await network.connect(self._where, make)
             return
         host, port = self._where
         await asyncio.get_running_loop().create_connection(make, host, port, **self._secured(host))
@@ -261,6 +261,6 @@ class UnixClient(TcpClient):
     async def _connect(self, make: Any) -> None:
         network = network_of(self._loop)
         if network is not None:
-            network.connect(self._where, make)
+            await network.connect(self._where, make)
             return
         await asyncio.get_running_loop().create_unix_connection(make, self._where, **self._secured(""))

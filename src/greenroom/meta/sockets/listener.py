@@ -20,7 +20,15 @@ __all__ = ["Listener"]
 class Listener:
     """Takes connections, from the network or, in a simulation, from memory."""
 
-    def __init__(self, loop: Loop, where: tuple[str, int], backlog: int, reuse_port: bool, sock: Any = None) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        where: tuple[str, int],
+        backlog: int,
+        reuse_port: bool,
+        sock: Any = None,
+        path: str | None = None,
+    ) -> None:
         self._network: Network | None = network_of(loop)
         self._backlog = backlog
         # Connections that are being secured.
@@ -29,14 +37,15 @@ class Listener:
         self._sock: socket.socket | None = sock
         host, port = where
         if self._network is not None:
-            self.address: Any = self._network.address_for(host, port)
+            self.address: Any = self._network.address_for(host, port) if path is None else path
+            self._network.bind_stream(self.address)
             return
         if sock is None:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             sock = socket.create_server((host, port), family=family, backlog=backlog, reuse_port=reuse_port)
             self._sock = sock
         sock.setblocking(False)
-        self.address = sock.getsockname()
+        self.address = sock.getsockname() if path is None else path
 
     async def open(self, make: Callable[[], Any], tls: Any, handshake_timeout: float, shutdown_timeout: float) -> None:
         """Have `make()` be the protocol of each connection from now on."""

@@ -275,9 +275,7 @@ class UnixServer(TcpServer):
     def _bind(self, loop: Loop) -> Listener:
         if loop.director is None and self._sock is None:
             self._sock = self._bind_path()
-        listener = Listener(loop, ("", 0), self._backlog, False, self._sock)
-        listener.address = str(self._path)
-        return listener
+        return Listener(loop, ("", 0), self._backlog, False, self._sock, str(self._path))
 
     def _bind_path(self) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

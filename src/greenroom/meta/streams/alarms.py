@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from greenroom.actor.messaging.timers import set_alarm
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
 
-__all__ = ["CallAlarm", "set_call", "sleep"]
+__all__ = ["CallAlarm", "set_call"]
 
 
 class CallAlarm(Alarm):
@@ -33,13 +32,3 @@ def set_call(loop: Loop, seconds: float, call: Callable[[], object]) -> CallAlar
     alarm = CallAlarm(call)
     set_alarm(loop, alarm, loop.now() + seconds)
     return alarm
-
-
-async def sleep(loop: Loop, seconds: float) -> None:
-    """Return after `seconds`, by the clock of `loop`."""
-    over = asyncio.Event()
-    alarm = set_call(loop, seconds, over.set)
-    try:
-        await over.wait()
-    finally:
-        alarm.disarm(loop.timers)
