@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, Backoff, Directive, Supervision
+from greenroom import Actor, ActorSystem, Backoff, Context, Directive, Supervision
 from greenroom.errors import BadArgument, ConfigError
 from greenroom.meta import (
     Closed,
@@ -154,12 +154,14 @@ def test_a_peer_that_closes_its_side_hears_the_rest() -> None:  # B1
 def test_packets_and_requests_pass_too() -> None:  # B1
     heard: list[Any] = []
 
+    def hello(_: Context[HttpRequest], request: HttpRequest) -> str:
+        return f"hello {request.params['name']}"
+
     class Web(Actor[Any, Any]):
         def pre_start(self) -> None:
-            answers = self.ctx.spawn(lambda ctx, request: f"hello {request.params['name']}")
-            self.ctx.spawn_meta(WebServer(port=80, routes={"/{name}": answers}))
+            self.ctx.spawn_meta(WebServer(port=80, routes={"/{name}": self.ctx.spawn(hello)}))
 
-        def receive(self, message: HttpRequest) -> None: ...
+        def receive(self, message: object) -> None: ...
 
     async def program(system: ActorSystem) -> bytes:
         peer = FakePeer(system)
