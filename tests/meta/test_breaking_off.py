@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import ActorSystem, Alias, ExitKind, ExitReason, ManualClock, Supervision
+from greenroom import (
+    ActorSystem,
+    Alias,
+    ChildSpec,
+    ExitKind,
+    ExitReason,
+    ManualClock,
+    Shutdown,
+    StopChild,
+    Supervision,
+    Supervisor,
+    WhichChildren,
+)
 from greenroom.meta import MetaOptions, MetaProcess
+from greenroom.testing import TestProbe
 from tests.gates import Event
 from tests.logs import logged
 from tests.meta.blocked import (
@@ -33,7 +47,7 @@ from tests.meta.blocked import (
     wait_async,
     wait_for_an_event,
 )
-from tests.meta.cast import BAD, AsyncOwner, Diary, Ended, Held, Scene, noted, pair
+from tests.meta.cast import BAD, AsyncOwner, Diary, Ended, Held, Owner, Scene, noted, pair
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -328,9 +342,6 @@ def test_a_parent_that_fails_to_start_takes_its_meta_processes_along(play: Play,
         raise BAD
 
     async def program(system: ActorSystem) -> None:
-        from greenroom.testing import TestProbe
-        from tests.meta.cast import Owner
-
         owner = system.spawn(Owner, TestProbe(system).ref, fail, supervision=Supervision(max_restarts=0))
         with pytest.raises(ValueError, match="bad"):
             await owner.started()
@@ -338,3 +349,23 @@ def test_a_parent_that_fails_to_start_takes_its_meta_processes_along(play: Play,
         assert meta.reasons == [ExitReason(ExitKind.FAIL, BAD)]
 
     play(program)
+
+
+@readers
+def test_a_parent_that_is_given_no_time_to_stop_ends_without_complaint(
+    play: Play, props: Props, block: Any, caplog: pytest.LogCaptureFixture
+) -> None:  # E2
+    async def program(system: ActorSystem) -> None:
+        meta = blocked(props, block)
+        child = ChildSpec("owner", Owner, (TestProbe(system).ref,), shutdown=Shutdown.KILL)
+        boss = system.spawn(Supervisor, Supervisor.spec(children=[child]))
+        owner = (await boss.ask(WhichChildren()))[0].ref
+        alias = await owner.ask(lambda ctx: ctx.spawn_meta(meta))
+        await props.begun.wait()
+        await boss.ask(StopChild("owner"))
+        await alias.terminated()
+        while reads():
+            await asyncio.sleep(0)
+
+    play(program, stop_timeout=IN_TIME)
+    assert [one.getMessage() for one in caplog.records if one.levelno > logging.INFO] == []

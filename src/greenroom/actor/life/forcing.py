@@ -176,10 +176,12 @@ def _force(life: ActorHost, cell: Cell, record: ActorRecord) -> None:
             extras.deadline = Deadline(cell, GRACE, cancelled=True)
             cell.task.cancel()
     elif record.child_list is not None:
+        is_killed = patience_of(life, record) <= 0.0  # then nobody has given them time
         for child in reversed(record.child_list.records()):
             life.note_forced(child.cell)
-            fields = life.log_fields(child.cell)
-            _log.warning("%s did not stop in time, and is killed", child.cell.name(), extra=fields)
+            if not is_killed:
+                fields = life.log_fields(child.cell)
+                _log.warning("%s did not stop in time, and is killed", child.cell.name(), extra=fields)
             life.request_end(child.cell, KILLED)
         extras.deadline = Deadline(cell, GRACE)
 

@@ -321,8 +321,11 @@ class MetaHost:
             is_done = True
             if reader is not None and not reader.over:
                 await self._insist(reader)
+        except asyncio.CancelledError:  # its time is over, or it had none: who cancels this has said so
+            if reader is not None:
+                self._go_on_insisting(reader, asyncio.get_running_loop().time() + self._stop_timeout())
         finally:
-            if not is_done:  # its time was over
+            if not is_done:
                 self.meta._give_up()
             close_held(self.meta)
 
@@ -337,21 +340,36 @@ class MetaHost:
 
     async def _insist(self, reader: Reader) -> None:
         """Break its reader off until it is gone; for as long as it has to stop."""
-        life = self.ctx.cell.loop.host
-        own: float | None = self.ctx.settings().stop_timeout
         aio = asyncio.get_running_loop()
-        deadline = aio.time() + (life.port.config.stop_timeout if own is None else own)
+        deadline = aio.time() + self._stop_timeout()
         attempts = 0
-        try:
-            while not reader.over and aio.time() < deadline:
-                reader.break_off(hard=attempts * BETWEEN_ATTEMPTS > AT_EASE)
-                attempts += 1
-                await reader.wait(BETWEEN_ATTEMPTS)
-        finally:
-            if not reader.over:
-                told = "start() of %s does not return, whatever is done: its thread is abandoned. It is at:\n%s"
-                fields = life.log_fields(self.ctx.cell)
-                _log.error(told, self.alias, reader.where(), extra=fields)
+        while not reader.over and aio.time() < deadline:
+            reader.break_off(hard=attempts * BETWEEN_ATTEMPTS > AT_EASE)
+            attempts += 1
+            await reader.wait(BETWEEN_ATTEMPTS)
+        if not reader.over:
+            self._say_stuck(reader)
+
+    def _stop_timeout(self) -> float:
+        own: float | None = self.ctx.settings().stop_timeout
+        default: float = self.ctx.cell.loop.host.port.config.stop_timeout
+        return default if own is None else own
+
+    def _go_on_insisting(self, reader: Reader, deadline: float) -> None:
+        """Break off the reader of a meta-process that was killed: nobody waits for that any more."""
+        aio = asyncio.get_running_loop()
+        if reader.over:
+            return
+        if aio.time() >= deadline:
+            self._say_stuck(reader)
+            return
+        reader.break_off(hard=True)
+        aio.call_later(BETWEEN_ATTEMPTS, self._go_on_insisting, reader, deadline)
+
+    def _say_stuck(self, reader: Reader) -> None:
+        told = "start() of %s does not return, whatever is done: its thread is abandoned. It is at:\n%s"
+        fields = self.ctx.cell.loop.host.log_fields(self.ctx.cell)
+        _log.error(told, self.alias, reader.where(), extra=fields)
 
     async def _await_terminate(self, result: object) -> None:
         if isawaitable(result):
