@@ -219,12 +219,9 @@ def test_a_handshake_that_never_comes_is_waited_for_no_longer_than_that(
 def test_a_server_that_ends_closes_what_is_still_in_its_handshake(
     play: Play, server_tls: ssl.SSLContext, how: str
 ) -> None:  # E10
-    # uvloop keeps them to itself until they are secured, or the time for that is over.
-    timeout = 0.1 if play.backend == "uvloop" else 1000.0
-
     async def program(system: ActorSystem) -> None:
         scene = Scene(system)
-        server, alias = await serve(scene, handler=Echo, tls=server_tls, handshake_timeout=timeout)
+        server, alias = await serve(scene, handler=Echo, tls=server_tls, handshake_timeout=1000.0)
         with await connect(server.address) as peer:
             await turns(20)  # it is taken, most likely; if it is not, the system closes it
             if how == "parent":
@@ -233,6 +230,20 @@ def test_a_server_that_ends_closes_what_is_still_in_its_handshake(
                 getattr(alias, how)()
             await alias.terminated()
             assert await peer.cut_off() == b""
+
+    play(program)
+
+
+def test_connections_within_their_handshake_count_too(
+    play: Play, server_tls: ssl.SSLContext, client_tls: ssl.SSLContext
+) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        scene = Scene(system)
+        server, alias = await serve(scene, handler=Echo, tls=server_tls, max_connections=2, handshake_timeout=1000.0)
+        with await connect(server.address), await connect(server.address):
+            with await connect(server.address) as third:
+                assert await third.cut_off() == b""
+            assert await alias.inspect("refused", "connections") == {"refused": 1, "connections": 0}
 
     play(program)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from greenroom.meta.simulated.network import Network
 
 __all__ = ["Listener"]
+
+PAUSE = 1.0
+"""Seconds until it tries again to take connections when no more files can be opened."""
+_NO_MORE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Listener:
@@ -31,8 +37,9 @@ class Listener:
     ) -> None:
         self._network: Network | None = network_of(loop)
         self._backlog = backlog
+        self._is_closed = False
         # Connections that are being secured.
-        self._handshakes: dict[_Handshake, None] = {}
+        self._handshakes: dict[_Handshake | _Accepted, None] = {}
         self._server: asyncio.AbstractServer | None = None
         self._sock: socket.socket | None = sock
         host, port = where
@@ -47,37 +54,130 @@ class Listener:
         sock.setblocking(False)
         self.address = sock.getsockname() if path is None else path
 
-    async def open(self, make: Callable[[], Any], tls: Any, handshake_timeout: float, shutdown_timeout: float) -> None:
-        """Have `make()` be the protocol of each connection from now on."""
+    @property
+    def unsecured(self) -> int:
+        """How many connections are in their TLS handshake."""
+        return len(self._handshakes)
+
+    async def open(
+        self,
+        make: Callable[[], Any],
+        tls: Any,
+        handshake_timeout: float,
+        shutdown_timeout: float,
+        may_take: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Have `make()` be the protocol of each connection from now on; of TLS, of those that `may_take()` lets in."""
+        if self._is_closed:
+            return
         if self._network is not None:
             self._network.listen(self.address, make)
             return
         aio = asyncio.get_running_loop()
-        secured: dict[str, Any] = {}
-        if tls is not None and isinstance(aio, asyncio.BaseEventLoop):
+        if tls is not None:
             timeouts = (handshake_timeout, shutdown_timeout)
-            make = partial(_Handshake, make, tls, timeouts, self._handshakes)
-        elif tls is not None:
-            # uvloop cannot secure a connection that it has accepted (`start_tls` resets it), so it does both at once.
-            secured = {
-                "ssl": tls,
-                "ssl_handshake_timeout": handshake_timeout,
-                "ssl_shutdown_timeout": shutdown_timeout,
-            }
+            if not isinstance(aio, asyncio.BaseEventLoop):
+                # uvloop cannot secure a connection that it has accepted (`start_tls` resets it), and keeps those to
+                # itself that it accepts and secures. So they are accepted here.
+                assert self._sock is not None
+                self._sock.listen(self._backlog)
+                take = partial(_Accepted, make, tls, timeouts, self._handshakes)
+                aio.add_reader(self._sock, self._accept, aio, take, may_take)
+                return
+            make = partial(_Handshake, make, tls, timeouts, self._handshakes, may_take)
         is_unix = self._sock is not None and self._sock.family == getattr(socket, "AF_UNIX", None)
         create: Any = aio.create_unix_server if is_unix else aio.create_server
-        self._server = await create(make, sock=self._sock, backlog=self._backlog, **secured)
+        # Without serving at once, it is made without a wait: it can be closed, or broken off, at any time.
+        self._server = await create(make, sock=self._sock, backlog=self._backlog, start_serving=False)
+        await self._server.start_serving()
+
+    def _accept(
+        self, aio: asyncio.AbstractEventLoop, take: Callable[[socket.socket], _Accepted], may_take: Callable[[], bool]
+    ) -> None:
+        assert self._sock is not None
+        for _ in range(self._backlog):
+            try:
+                sock, _ = self._sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as exc:
+                if self._is_closed or exc.errno not in _NO_MORE:
+                    raise
+                # Too many files are open: they wait until some are not.
+                aio.remove_reader(self._sock)
+                aio.call_later(PAUSE, self._accept_again, aio, take, may_take)
+                return
+            sock.setblocking(False)
+            if may_take():
+                take(sock).begin()
+            else:
+                sock.close()
+
+    def _accept_again(self, aio: asyncio.AbstractEventLoop, *given: Any) -> None:
+        if not self._is_closed and self._sock is not None:
+            aio.add_reader(self._sock, self._accept, aio, *given)
 
     def close(self) -> None:
         """Take no more."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         if self._network is not None:
             self._network.stop_listening(self.address)
         elif self._server is not None:
             self._server.close()
         elif self._sock is not None:
+            with suppress(RuntimeError, ValueError):  # outside of a loop it has never been read
+                asyncio.get_running_loop().remove_reader(self._sock)
             self._sock.close()
         for handshake in list(self._handshakes):
             handshake.abort()
+
+
+class _Accepted:
+    """A connection until it is secured, on uvloop."""
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        tls: Any,
+        timeouts: tuple[float, float],
+        under_way: dict[Any, None],
+        sock: socket.socket,
+    ) -> None:
+        self._make = make
+        self._tls = tls
+        self._timeouts = timeouts
+        self._under_way = under_way
+        self._sock = sock
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Secure it."""
+        self._under_way[self] = None
+        self._task = asyncio.get_running_loop().create_task(self._secure())
+
+    async def _secure(self) -> None:
+        handshake_timeout, shutdown_timeout = self._timeouts
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._make,
+                self._sock,
+                ssl=self._tls,
+                ssl_handshake_timeout=handshake_timeout,
+                ssl_shutdown_timeout=shutdown_timeout,
+            )
+        except (OSError, asyncio.CancelledError):  # it failed, took too long, or is not wanted any more
+            pass
+        finally:
+            self._under_way.pop(self, None)
+
+    def abort(self) -> None:
+        """It is not wanted any more."""
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        if self._task is not None:
+            self._task.cancel()
 
 
 class _Handshake(asyncio.Protocol):
@@ -88,12 +188,14 @@ class _Handshake(asyncio.Protocol):
         make: Callable[[], Any],
         tls: Any,
         timeouts: tuple[float, float],
-        under_way: dict[_Handshake, None],
+        under_way: dict[Any, None],
+        may_take: Callable[[], bool],
     ) -> None:
         self._make = make
         self._tls = tls
         self._timeouts = timeouts
         self._under_way = under_way
+        self._may_take = may_take
         self._task: asyncio.Task[None] | None = None
         self._transport: Any = None
         # What comes right behind the handshake, before there is anybody to take it.
@@ -104,6 +206,9 @@ class _Handshake(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         """It is there, but not secured."""
         self._transport = transport
+        if not self._may_take():
+            transport.abort()
+            return
         transport.pause_reading()
         self._under_way[self] = None
         self._task = asyncio.get_running_loop().create_task(self._secure())

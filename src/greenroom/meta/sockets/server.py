@@ -168,9 +168,21 @@ class TcpServer(MetaProcess):
         options = self._options
         assert self._listener is not None
         await self._listener.open(
-            lambda: Wire(options, loop, self._accept), self._tls, self._handshake_timeout, SHUTDOWN_TIMEOUT
+            lambda: Wire(options, loop, self._accept),
+            self._tls,
+            self._handshake_timeout,
+            SHUTDOWN_TIMEOUT,
+            self._may_take,
         )
         await self._over.wait()
+
+    def _may_take(self) -> bool:
+        """Whether there may be one more, with those that have yet to be secured."""
+        assert self._listener is not None
+        if self._max_connections is None or self._connections + self._listener.unsecured < self._max_connections:
+            return True
+        self._refused += 1
+        return False
 
     def _accept(self, wire: Wire) -> None:
         """A connection is up."""
