@@ -36,12 +36,12 @@ from greenroom.meta.sources.signalsource import SignalReceived, SignalSource
 from greenroom.meta.streams.framing import Custom, Fixed, Framing, LengthPrefixed, Lines, Raw
 
 if TYPE_CHECKING:
-    from greenroom.meta.web.client import WebSocketClient
     from greenroom.meta.web.headers import Headers
     from greenroom.meta.web.limits import WebLimits
     from greenroom.meta.web.messages import HttpRequest, HttpResponse, WebSocketConnected
     from greenroom.meta.web.server import WebServer
     from greenroom.meta.web.targets import Asgi, Route, WebSocket
+    from greenroom.meta.web.websockets.client import WebSocketClient
 
 __all__ = [
     "READ",
@@ -109,7 +109,7 @@ _WEB = {
     "WebLimits": "limits",
     "WebServer": "server",
     "WebSocket": "targets",
-    "WebSocketClient": "client",
+    "WebSocketClient": "websockets.client",
     "WebSocketConnected": "messages",
 }
 """Names that need `h11` or `wsproto`, and the modules they come from."""

@@ -51,10 +51,11 @@ class LoopMeta(MetaActor):
     __slots__ = ()
     __greenroom_stays_on_loop__: ClassVar[bool] = True
 
-    def pre_start(self) -> None:
-        """Have the meta-process initialised, if that is not done."""
+    def pre_start(self) -> object:
+        """Have the meta-process initialised, if that is not done, and prepared."""
         self.host = self.birth.next_host(self.ctx)
         self.host.initialise()
+        return self.host.meta._prepare()
 
     def post_start(self) -> None:
         """Have it read."""

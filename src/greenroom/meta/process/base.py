@@ -74,6 +74,9 @@ class MetaBase:
     def _give_up(self) -> None:
         """It could not terminate in its time: let go of what must not be left behind."""
 
+    def _prepare(self) -> object:
+        """What it has to do before it has started: awaited, if it can be. Only those that run on the loop."""
+
     def _is_unready(self) -> bool:
         """Whether messages have to wait for something."""
         return False

@@ -30,6 +30,8 @@ SHUTDOWN_TIMEOUT = 2.0
 """Seconds that the other side has to answer the end of a TLS connection."""
 
 
+DONE, FAILED = 1000, 1011
+"""What a WebSocket is told when its owner has ended."""
 OWNER_ENDED = object()
 """A notice to itself, behind what its owner wrote."""
 
@@ -190,16 +192,24 @@ class TcpConnection(MetaProcess):
                 return None
             wire.write(frame)
             return None
-        return self._control(message)
+        try:
+            return self._control(message)
+        except BadArgument as exc:
+            if not isinstance(message, Close):
+                raise
+            self.log.error("this cannot be said, and is a dead letter: %s", exc)
+            self._bury(message, str(exc))
+            return None
 
     def _control(self, message: object) -> object:
         wire = self._wire
         if isinstance(message, Close):
             if wire is not None:
-                wire.close("closed", abort=message.abort, code=message.code)
+                wire.close("closed", abort=message.abort, code=message.code, text=message.text)
         elif message is OWNER_ENDED:
             if wire is not None:
-                wire.close("owner ended")
+                has_failed = self._owner_end is not None and self._owner_end.has_failed
+                wire.close("owner ended", code=FAILED if has_failed else DONE)
         elif isinstance(message, CloseWrite):
             if wire is not None and not wire.lost and not wire.close_write():
                 self.log.error("TLS cannot close one direction only: send Close() instead")

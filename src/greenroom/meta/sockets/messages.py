@@ -67,11 +67,16 @@ class Closed:
     `reason` is one of `"eof"` (the other side closed), `"closed"` (the owner did), `"stopped"`, `"owner ended"`,
     `"reset"`, `"idle"`, `"frame too large"`, `"bad frame"`, `"truncated"` (within a frame), `"connect failed"`,
     `"tls failed"`, `"not registered"`; `error` is the exception behind it, if there is one.
+
+    Of a WebSocket, `code` and `text` are what the other side closed it with or, if it did not, what it was closed with
+    here; 1006 if neither side said farewell.
     """
 
     alias: Alias
     reason: str
     error: BaseException | None = None
+    code: int | None = None
+    text: str = ""
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -83,10 +88,14 @@ class Write:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Close:
-    """Close the connection when all has been written; with `abort` at once. A WebSocket is told the `code`."""
+    """Close the connection when all has been written; with `abort` at once.
+
+    The other side of a WebSocket is told the `code`, 1000 to 1014 or 3000 to 4999, and a `text` of at most 123 bytes.
+    """
 
     abort: bool = False
     code: int = 1000
+    text: str = ""
 
 
 @dataclass(slots=True, unsafe_hash=True)

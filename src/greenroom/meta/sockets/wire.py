@@ -10,7 +10,6 @@ further message, and its own mailbox fills: whoever writes is held up, or told.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -20,19 +19,12 @@ from greenroom.errors import FrameTooLarge
 from greenroom.meta.sockets.messages import Closed, Connected, PeerClosed, Received
 from greenroom.meta.streams.alarms import CallAlarm, set_call
 from greenroom.meta.streams.outlet import Outlet
+from greenroom.meta.streams.unread import has_unread
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.messaging.ref import ActorRef, Alias
     from greenroom.meta.sockets.options import StreamOptions
-
-try:
-    from fcntl import ioctl
-    from termios import FIONREAD as _FIONREAD
-
-    HOW_MANY_UNREAD = int(_FIONREAD)
-except ImportError:  # Windows
-    HOW_MANY_UNREAD = 0
 
 __all__ = ["Wire"]
 
@@ -154,7 +146,7 @@ class Wire(Outlet, asyncio.Protocol):
         self._leave("eof" if exc is None else "reset", exc)
         self._let_writers_go()
         if self.is_heard() or self.is_behind():
-            self.tell(Closed(self.alias, self.reason or "closed", self.error))
+            self.tell(self.farewell())
         if self.holds and self._owner is not None:
             self.holds = False  # nobody else will be its owner
             self._deliver_pending()
@@ -194,6 +186,10 @@ class Wire(Outlet, asyncio.Protocol):
     def greeting(self) -> Connected:
         """What its owner is told first."""
         return Connected(self.alias, self.peer)
+
+    def farewell(self) -> Closed:
+        """What its owner is told last."""
+        return Closed(self.alias, self.reason or "closed", self.error)
 
     def begin(
         self,
@@ -296,7 +292,15 @@ class Wire(Outlet, asyncio.Protocol):
                 self.close("closed")  # neither side writes any more
         return True
 
-    def close(self, reason: str, error: BaseException | None = None, *, abort: bool = False, code: int = 1000) -> None:
+    def close(
+        self,
+        reason: str,
+        error: BaseException | None = None,
+        *,
+        abort: bool = False,
+        code: int = 1000,
+        text: str = "",
+    ) -> None:
         """Close it: when all is written, but no later than it may linger; with `abort` at once."""
         self._leave(reason, error)
         if self.lost:
@@ -327,15 +331,7 @@ class Wire(Outlet, asyncio.Protocol):
 
     def _has_unread(self) -> bool:
         """Whether the other side has sent something that was not read."""
-        sock = self.transport.get_extra_info("socket")
-        if self._has_ended or self.has_finished or sock is None or not HOW_MANY_UNREAD:
-            return False
-        unread = bytearray(4)
-        try:
-            ioctl(sock.fileno(), HOW_MANY_UNREAD, unread)  # pyright: ignore[reportPossiblyUnboundVariable]
-        except OSError:
-            return False
-        return int.from_bytes(unread, sys.byteorder) > 0
+        return not self._has_ended and not self.has_finished and has_unread(self.transport)
 
     def _leave(self, reason: str, error: BaseException | None) -> None:
         """It is closed from now on, because of the first reason there is: nothing more can be written."""

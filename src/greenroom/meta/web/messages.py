@@ -81,9 +81,10 @@ class HttpRequest(Request[HttpResponse]):
 
 @dataclass(slots=True, unsafe_hash=True)
 class WebSocketConnected(Connected):
-    """A WebSocket is up: `Connected`, with the request that asked for it."""
+    """A WebSocket is up: `Connected`, with the request that asked for it, and the subprotocol that was agreed on."""
 
     request: Any = field(default=None, hash=False)
+    subprotocol: str | None = None
 
 
 def response_of(reply: object) -> HttpResponse:

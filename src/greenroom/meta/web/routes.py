@@ -55,6 +55,9 @@ class Routes:
             return self._exact.setdefault(path, {})
         if path not in self._patterns:
             parts = _PARAMETER.split(path)
+            names = parts[1::2]
+            if len(set(names)) < len(names) or not all(name.isidentifier() for name in names):
+                raise ConfigError("routes", path, "must have a different name for each parameter, as in {id}")
             text = "".join(
                 re.escape(part) if index % 2 == 0 else f"(?P<{part}>[^/]+)" for index, part in enumerate(parts)
             )

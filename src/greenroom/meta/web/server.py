@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Mapping
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actor.api.behavior import UNHANDLED
@@ -20,15 +20,16 @@ from greenroom.meta.sockets.connection import SHUTDOWN_TIMEOUT
 from greenroom.meta.sockets.listener import Listener
 from greenroom.meta.sockets.messages import StopListening
 from greenroom.meta.sockets.options import StreamOptions
+from greenroom.meta.streams.alarms import set_call
 from greenroom.meta.streams.checks import require_count, require_port
-from greenroom.meta.web import asgi
-from greenroom.meta.web.asgiwebsocket import AsgiSocket
-from greenroom.meta.web.exchange import HttpExchange
+from greenroom.meta.web.asgi.applications import Applications
+from greenroom.meta.web.http.exchange import HttpExchange
 from greenroom.meta.web.limits import WebLimits
 from greenroom.meta.web.messages import HttpResponse
 from greenroom.meta.web.routes import Routes
-from greenroom.meta.web.targets import Asgi, WebSocket, target_of
-from greenroom.meta.web.websocket import WebSocketConnection, accept
+from greenroom.meta.web.targets import target_of
+from greenroom.meta.web.websockets.handshake import accept
+from greenroom.meta.web.websockets.wire import WebSocketConnection
 from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from greenroom.meta.sockets.wire import Wire
     from greenroom.meta.web.messages import HttpRequest
     from greenroom.meta.web.routes import Found
+    from greenroom.meta.web.targets import Asgi, WebSocket
 
 __all__ = ["WebServer"]
 
@@ -106,14 +108,14 @@ class WebServer(MetaProcess):
         self._reuse_port = reuse_port
         self._sock = sock
         self._listener: Listener | None = None
-        self._over: asyncio.Event | None = None
+        # Set when it is to end: it listens no more, and its last connection is over.
+        self._over = asyncio.Event()
         self._exchanges: dict[HttpExchange, None] = {}
-        # WebSockets that are meta-processes, and those of applications.
+        # WebSockets that are meta-processes; those of applications are theirs.
         self._sockets = 0
-        self._asgi_sockets: dict[AsgiSocket, None] = {}
+        self._applications = Applications(self, self.routes.targets(), self._end_if_unused)
         self._counts = {"taken": 0, "refused": 0, "requests": 0}
         self._is_open = True
-        self._lifespans: dict[Asgi, asgi.Lifespan] = {}
         self.address: Any = None
         """Where it listens, from `init` on."""
 
@@ -124,17 +126,24 @@ class WebServer(MetaProcess):
         self._listener = Listener(self.loop, self._where, self._backlog, self._reuse_port, self._sock)
         self.address = self._listener.address
 
+    def _prepare(self) -> object:
+        """Start its applications: it has not started before they have."""
+        return self._start_applications() if self._applications.are_started else None
+
+    async def _start_applications(self) -> None:
+        try:
+            await self._applications.startup()
+        except BaseException:
+            self._close_listener()  # nobody ends what has not started
+            raise
+
     async def start(self) -> None:
         """Take connections until it is to end."""
-        self._over = asyncio.Event()
-        for target in self.routes.targets():
-            if isinstance(target, Asgi) and target.lifespan and target not in self._lifespans:
-                self._lifespans[target] = asgi.Lifespan(target)
-                await self._lifespans[target].startup()
         assert self._listener is not None
         await self._listener.open(
-            lambda: HttpExchange(self), self._tls, self.limits.handshake_timeout, SHUTDOWN_TIMEOUT
+            lambda: HttpExchange(self), self._tls, self.limits.handshake_timeout, SHUTDOWN_TIMEOUT, self._may_take
         )
+        self._end_if_unused()
         await self._over.wait()
 
     # -- what its connections ask
@@ -152,15 +161,23 @@ class WebServer(MetaProcess):
 
     def joined(self, exchange: HttpExchange) -> bool:
         """A connection is up; whether it may be."""
-        if (
-            not self._is_open
-            or len(self._exchanges) + self._sockets + len(self._asgi_sockets) >= self.limits.max_connections
-        ):
+        if not self._is_open or self._in_use() >= self.limits.max_connections:
             self._counts["refused"] += 1
             return False
         self._counts["taken"] += 1
         self._exchanges[exchange] = None
         return True
+
+    def _may_take(self) -> bool:
+        """Whether there may be one more, with those that have yet to be secured."""
+        assert self._listener is not None
+        if self._in_use() + self._listener.unsecured < self.limits.max_connections:
+            return True
+        self._counts["refused"] += 1
+        return False
+
+    def _in_use(self) -> int:
+        return len(self._exchanges) + self._sockets + len(self._applications.sockets)
 
     def left(self, exchange: HttpExchange) -> None:
         """A connection is over, or is a WebSocket now."""
@@ -176,7 +193,8 @@ class WebServer(MetaProcess):
     ) -> HttpResponse | None:
         """Make a WebSocket of a connection; a response if that is refused."""
         options = StreamOptions(linger=self.limits.linger)
-        accepted = accept(event, request, target, options, self.loop, lambda wire: self._begin(wire, target))
+        on_made = partial(self._begin, target)
+        accepted = accept(event, request, target, options, self.loop, on_made, self.log)
         if isinstance(accepted, HttpResponse):
             return accepted
         head, wire = accepted
@@ -184,13 +202,12 @@ class WebServer(MetaProcess):
         early = exchange.detach()
         transport.write(head)
         transport.set_protocol(wire)
-        self.left(exchange)
         wire.connection_made(transport)
         if early and not wire.lost:
             wire.data_received(early)
         return None
 
-    def _begin(self, wire: Wire, target: WebSocket) -> None:
+    def _begin(self, target: WebSocket, wire: Wire) -> None:
         """A WebSocket is up: bring up its meta-process, and its handler if it has one."""
         ctx = self._require_host("a server").ctx
         connection = WebSocketConnection(wire)
@@ -206,6 +223,8 @@ class WebServer(MetaProcess):
             self.log.error("a WebSocket from %s is refused: %s", wire.peer, exc)
             wire.lost = True
             wire.transport.abort()
+            if connection._host is not None:
+                connection._lost()
             return
         self._sockets += 1
         owner = handler or target.owner or self.parent
@@ -220,48 +239,9 @@ class WebServer(MetaProcess):
 
     async def serve_asgi(
         self, exchange: HttpExchange, event: h11.Request, request: HttpRequest, found: Found, target: Asgi
-    ) -> bool:
-        """Have an application answer; False when the connection is a WebSocket from now on."""
-        lifespan = self._lifespans.get(target)
-        state = {} if lifespan is None else lifespan.state
-        if request.headers.get("upgrade", "").lower() == "websocket":
-            return await self._serve_asgi_websocket(exchange, event, request, found, target, state)
-        try:
-            ended = await asgi.serve(exchange, request, found, target, state)
-        except (ConnectionError, asyncio.CancelledError):
-            raise
-        except Exception:
-            self.log.exception("the application at %s failed", request.path)
-            ended = False
-        if not ended:
-            if exchange.has_responded:
-                raise ConnectionAbortedError("the response broke off")
-            await exchange.respond(asgi.failed(), request.method)
-        return True
-
-    async def _serve_asgi_websocket(
-        self,
-        exchange: HttpExchange,
-        event: h11.Request,
-        request: HttpRequest,
-        found: Found,
-        target: Asgi,
-        state: dict[str, Any],
-    ) -> bool:
-        socket = AsgiSocket(exchange, request, StreamOptions(linger=self.limits.linger), self.loop)
-        self._asgi_sockets[socket] = None
-        try:
-            refused = await socket.serve(event, target, found.mount, state)
-        except Exception:
-            self.log.exception("the application at %s failed", request.path)
-            refused = socket.fail()
-        finally:
-            del self._asgi_sockets[socket]
-            self._end_if_unused()
-        if refused is None:
-            return False
-        await exchange.respond(refused, request.method)
-        return True
+    ) -> HttpResponse | None:
+        """Have an application answer, or take a WebSocket; a response if it does neither."""
+        return await self._applications.serve(exchange, event, request, found, target)
 
     # -- messages
 
@@ -283,7 +263,7 @@ class WebServer(MetaProcess):
             "address": self.address,
             "listening": self._is_open,
             "connections": len(self._exchanges),
-            "websockets": self._sockets + len(self._asgi_sockets),
+            "websockets": self._sockets + len(self._applications.sockets),
             **self._counts,
         }
         return {name: shown[name] for name in items if name in shown} if items else shown
@@ -291,8 +271,7 @@ class WebServer(MetaProcess):
     # -- the end
 
     def _end_if_unused(self) -> None:
-        in_use = self._exchanges or self._sockets or self._asgi_sockets
-        if not self._is_open and not in_use and self._over is not None:
+        if not self._is_open and not self._in_use():
             self._over.set()
 
     def _close_listener(self) -> None:
@@ -302,23 +281,20 @@ class WebServer(MetaProcess):
         for exchange in list(self._exchanges):
             if not exchange.is_busy:
                 exchange.close()
-        for one in list(self._asgi_sockets):
-            one.close()
 
     def _before_children_end(self) -> None:
         """No further request is taken while those that are there are answered."""
         self._close_listener()
+        self._applications.close()
 
     async def terminate(self, reason: ExitReason) -> None:
         """Answer what is asked, within its time, and close all."""
-        self._close_listener()
-        if reason is not KILLED and (self._exchanges or self._asgi_sockets) and self._over is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.limits.linger):
-                    await self._over.wait()
+        self._before_children_end()
+        if reason is not KILLED and self._in_use():
+            alarm = set_call(self.loop, self.limits.linger, self._over.set)
+            await self._over.wait()
+            alarm.disarm(self.loop.timers)
         for exchange in list(self._exchanges):
             exchange.close(abort=True)
-        for one in list(self._asgi_sockets):
-            one.close(abort=True)
-        for lifespan in self._lifespans.values():
-            await lifespan.shutdown()
+        self._applications.close(abort=True)
+        await self._applications.shutdown()

@@ -33,12 +33,16 @@ class BodyReader:
         """More of it; False when no more is to come for now."""
         self._total += len(piece)
         if self._total > self._limit:
-            self.fail(HttpError(413, f"the body is larger than {self._limit:,} bytes"))
+            self.refuse_as_too_large()
             return False
         self._pieces.append(piece)
         self._buffered += len(piece)
         self._wake()
         return self._buffered <= HIGH_WATER
+
+    def refuse_as_too_large(self) -> None:
+        """It has said that it will be."""
+        self.fail(HttpError(413, f"the body is larger than {self._limit:,} bytes"))
 
     def finish(self) -> None:
         """That was all."""
@@ -52,9 +56,9 @@ class BodyReader:
         self._wake()
 
     @property
-    def is_too_large(self) -> bool:
-        """Whether it is larger than it may be."""
-        return self._total > self._limit
+    def error(self) -> BaseException | None:
+        """Why the rest of it does not come, if it does not."""
+        return self._error
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -7,20 +7,23 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from wsproto.events import AcceptConnection
-from wsproto.extensions import PerMessageDeflate
 
 from greenroom.meta.sockets.messages import Received
-from greenroom.meta.web.asgi import Message, scope_of
+from greenroom.meta.sockets.options import StreamOptions
+from greenroom.meta.web.http.responses import plain
 from greenroom.meta.web.messages import HttpResponse
-from greenroom.meta.web.websocket import WebSocketLimits, WebSocketWire, negotiate
+from greenroom.meta.web.websockets.deflate import BoundedDeflate
+from greenroom.meta.web.websockets.handshake import negotiate
+from greenroom.meta.web.websockets.wire import WebSocketLimits, WebSocketWire
 
 if TYPE_CHECKING:
     import h11
     from wsproto import WSConnection
 
     from greenroom._core.scheduler.loop import Loop
-    from greenroom.meta.sockets.options import StreamOptions
-    from greenroom.meta.web.exchange import HttpExchange
+    from greenroom.meta.web.asgi.scope import Message
+    from greenroom.meta.web.http.exchange import HttpExchange
+    from greenroom.meta.web.http.host import WebHost
     from greenroom.meta.web.messages import HttpRequest
     from greenroom.meta.web.targets import Asgi
 
@@ -34,28 +37,25 @@ MOST_QUEUED = 64
 class AsgiSocket:
     """One WebSocket, between a connection and an application."""
 
-    def __init__(self, exchange: HttpExchange, request: HttpRequest, options: StreamOptions, loop: Loop) -> None:
+    def __init__(self, host: WebHost, exchange: HttpExchange, request: HttpRequest) -> None:
+        self._host = host
         self._exchange = exchange
         self._request = request
-        self._options = options
-        self._loop = loop
         self._wire: QueueWire | None = None
         self._ws: WSConnection | None = None
         self._refusal: HttpResponse | None = None
         self._was_connected = False
 
-    async def serve(self, event: h11.Request, target: Asgi, mount: str, state: dict[str, Any]) -> HttpResponse | None:
+    async def serve(self, event: h11.Request, target: Asgi, scope: dict[str, Any]) -> HttpResponse | None:
         """Have the application serve it; a response if it is refused."""
-        begun = negotiate(event)
+        begun = negotiate(event, self._request)
         if isinstance(begun, HttpResponse):
             return begun
         self._ws, asked = begun
-        scope = scope_of("websocket", self._request, mount, state)
         scope["subprotocols"] = list(asked.subprotocols)
-        del scope["method"]
         await target.app(scope, self._receive, self._send)
         if self._wire is None:
-            return self._refusal or HttpResponse(b"this is not allowed\n", 403)
+            return self._refusal or plain(403, "this is not allowed")
         self._wire.close("closed")
         return None
 
@@ -67,7 +67,8 @@ class AsgiSocket:
             return {"type": "websocket.disconnect", "code": 1006}
         data = await self._wire.next_message()
         if data is None:
-            return {"type": "websocket.disconnect", "code": self._wire.close_code or 1006}
+            last = self._wire.farewell()
+            return {"type": "websocket.disconnect", "code": last.code, "reason": last.text}
         return {"type": "websocket.receive", "text" if isinstance(data, str) else "bytes": data}
 
     async def _send(self, message: Message) -> None:
@@ -75,32 +76,33 @@ class AsgiSocket:
         if kind == "websocket.accept" and self._wire is None:
             self._accept(message)
         elif kind == "websocket.send" and self._wire is not None:
+            if self._wire.reason is not None:
+                return  # it is closed, which the application learns when it receives
             data = message.get("text")
             drained = self._wire.write(self._wire.encode(message["bytes"] if data is None else data))
             if drained is not None:
                 await drained
         elif kind == "websocket.close":
             if self._wire is None:
-                self._refusal = HttpResponse(b"this is not allowed\n", 403)
+                self._refusal = plain(403, "this is not allowed")
             else:
-                self._wire.close("closed", code=int(message.get("code", 1000)))
+                code, text = message.get("code"), message.get("reason")
+                self._wire.close("closed", code=1000 if code is None else code, text=text or "")
         else:
             raise ValueError(f"an ASGI application sent {kind!r}, which makes no sense now")
 
     def _accept(self, message: Message) -> None:
         assert self._ws is not None
         extra = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
+        deflate = BoundedDeflate(LIMITS.max_message)
         head = self._ws.send(
-            AcceptConnection(
-                subprotocol=message.get("subprotocol"), extensions=[PerMessageDeflate()], extra_headers=extra
-            )
+            AcceptConnection(subprotocol=message.get("subprotocol"), extensions=[deflate], extra_headers=extra)
         )
         transport = self._exchange.transport
+        wire = self._wire = QueueWire(StreamOptions(linger=self._host.limits.linger), self._host.loop, self._ws)
         early = self._exchange.detach()
-        wire = self._wire = QueueWire(self._options, self._loop, self._ws)
         transport.write(head)
         transport.set_protocol(wire)
-        self._exchange.forget()
         wire.connection_made(transport)
         if early:
             wire.data_received(early)
@@ -108,14 +110,16 @@ class AsgiSocket:
     def fail(self) -> HttpResponse | None:
         """The application raised."""
         if self._wire is None:
-            return HttpResponse(b"the application failed\n", 500)
+            return plain(500, "the application failed")
         self._wire.close("closed", code=1011)
         return None
 
     def close(self, *, abort: bool = False) -> None:
-        """The server is stopped."""
+        """The server is stopped; with `abort` nobody waits for the application."""
         if self._wire is not None:
             self._wire.close("stopped", abort=abort)
+        if abort:
+            self._exchange.cancel()
 
 
 class QueueWire(WebSocketWire):
@@ -137,6 +141,14 @@ class QueueWire(WebSocketWire):
                 self._pause()
         self._wake()
 
+    def is_behind(self) -> bool:
+        """Whether enough waits for the application."""
+        return len(self._queue) >= MOST_QUEUED
+
+    def _leave(self, reason: str, error: BaseException | None) -> None:
+        super()._leave(reason, error)
+        self._wake()
+
     def connection_lost(self, exc: BaseException | None) -> None:
         """It is over."""
         super().connection_lost(exc)
@@ -149,13 +161,15 @@ class QueueWire(WebSocketWire):
     async def next_message(self) -> Any:
         """The next message; None when there are no more."""
         while not self._queue:
-            if self.lost:
+            if self.reason is not None:
                 return None
             self._waiter_of_queue = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter_of_queue
             finally:
                 self._waiter_of_queue = None
-        if len(self._queue) == MOST_QUEUED:
+        was_behind = self.is_behind()
+        data = self._queue.popleft()
+        if was_behind:
             self._resume()
-        return self._queue.popleft()
+        return data

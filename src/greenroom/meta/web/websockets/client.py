@@ -6,23 +6,28 @@ import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Event, RejectConnection, Request
-from wsproto.extensions import PerMessageDeflate
 
 from greenroom.errors import ConfigError
 from greenroom.meta.sockets.client import TcpClient
 from greenroom.meta.streams.checks import require_count, require_seconds
-from greenroom.meta.web.websocket import WebSocketLimits, WebSocketWire
+from greenroom.meta.web.websockets.deflate import BoundedDeflate
+from greenroom.meta.web.websockets.wire import WebSocketLimits, WebSocketWire
 
 if TYPE_CHECKING:
+    from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.meta.sockets.options import StreamOptions
     from greenroom.meta.sockets.wire import Wire
     from greenroom.policy.backoff import Backoff
 
 __all__ = ["WebSocketClient"]
+
+SAFE = "/?:@!$&'()*+,;=-._~%#[]|"
+"""Signs of a path and a query that stay as they are; what is not ASCII is quoted."""
 
 
 class WebSocketClient(TcpClient):
@@ -51,34 +56,45 @@ class WebSocketClient(TcpClient):
         ping_timeout: float = 20.0,
         linger: float = 5.0,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("ws", "wss") or not parts.hostname:
-            raise ConfigError("url", url, 'must be as in "ws://host:port/path", or "wss://..."')
+        parts = _parted(url)
         require_count("max_message", max_message)
         require_seconds("ping_interval", ping_interval, none=True)
         require_seconds("ping_timeout", ping_timeout)
         if parts.scheme == "wss" and tls is None:
             tls = ssl.create_default_context()
+        elif parts.scheme == "ws" and tls is not None:
+            raise ConfigError("tls", tls, 'goes with "wss://", and this url begins with "ws://"')
         super().__init__(
-            parts.hostname,
+            parts.hostname or "",
             parts.port or (443 if parts.scheme == "wss" else 80),
             owner=owner,
-            tls=tls if parts.scheme == "wss" else None,
+            tls=tls,
             connect_timeout=connect_timeout,
             reconnect=reconnect,
             max_attempts=max_attempts,
             linger=linger,
         )
         self.url = url
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._request = Request(
-            host=parts.netloc.rpartition("@")[2],
-            target=path,
-            extensions=[PerMessageDeflate()],
-            extra_headers=[(name.encode(), value.encode()) for name, value in (headers or {}).items()],
-            subprotocols=list(subprotocols),
-        )
+        self._host_header = parts.netloc.rpartition("@")[2]
+        self._target = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=SAFE)
+        self._headers = dict(headers or {})
+        self._subprotocols = list(subprotocols)
         self._limits = WebSocketLimits(max_message, ping_interval, ping_timeout)
+        try:
+            WSConnection(ConnectionType.CLIENT).send(self._request())
+        except Exception as exc:
+            given = {"headers": self._headers, "subprotocols": self._subprotocols}
+            raise ConfigError("headers", given, f"cannot be sent: {exc}") from exc
+
+    def _request(self) -> Request:
+        """What is asked of the server, each time it connects: wsproto keeps what is agreed on in its extensions."""
+        return Request(
+            host=self._host_header,
+            target=self._target,
+            extensions=[BoundedDeflate(self._limits.max_message)],
+            extra_headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in self._headers.items()],
+            subprotocols=list(self._subprotocols),
+        )
 
     async def _open(self) -> Wire:
         """Connect, and ask for a WebSocket; the wire when that is granted."""
@@ -88,7 +104,7 @@ class WebSocketClient(TcpClient):
         made = ClientWire(self._options, self._loop, ws, self._limits, opened)
         made.alias = self.id
         await self._connect(lambda: made)
-        made.transport.write(ws.send(self._request))
+        made.transport.write(ws.send(self._request()))
         try:
             await opened
         except BaseException:
@@ -97,23 +113,60 @@ class WebSocketClient(TcpClient):
         return made
 
 
+def _parted(url: Any) -> SplitResult:
+    """The parts of a url."""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        good = parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise _no_url(url) from None
+    if not good or any(one <= " " for one in url):
+        raise _no_url(url)
+    return parts
+
+
+def _no_url(url: Any) -> ConfigError:
+    return ConfigError("url", url, 'must be as in "ws://host:port/path", or "wss://..."')
+
+
 class ClientWire(WebSocketWire):
     """The client's side, which waits for the server to grant it."""
 
-    __slots__ = ("_opened", "_status")
+    __slots__ = ("_opened",)
 
-    def __init__(self, options: Any, loop: Any, ws: WSConnection, limits: WebSocketLimits, opened: Any) -> None:
+    def __init__(
+        self,
+        options: StreamOptions,
+        loop: Loop,
+        ws: WSConnection,
+        limits: WebSocketLimits,
+        opened: asyncio.Future[None],
+    ) -> None:
         super().__init__(options, loop, lambda wire: None, ws, limits)
         self._opened = opened
-        self._status: int | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Something has come: an answer, then frames."""
+        if self._opened.done():
+            super().data_received(data)
+            return
+        try:
+            super().data_received(data)
+        except Exception as exc:  # h11, wsproto and Python each have their own for an answer that is none
+            self._is_deaf = True
+            if not self._opened.done():
+                self._opened.set_exception(ConnectionError(f"the server's answer is not a WebSocket's: {exc}"))
 
     def _take_handshake(self, event: Event) -> None:
         if isinstance(event, AcceptConnection):
+            self.subprotocol = event.subprotocol
             self.hold_for(self.alias)
             if not self._opened.done():
                 self._opened.set_result(None)
-        elif isinstance(event, RejectConnection) and not self._opened.done():
-            self._opened.set_exception(ConnectionRefusedError(f"the server answered {event.status_code}"))
+        elif isinstance(event, RejectConnection):
+            self._is_deaf = True
+            if not self._opened.done():
+                self._opened.set_exception(ConnectionRefusedError(f"the server answered {event.status_code}"))
 
     def _leave(self, reason: str, error: BaseException | None) -> None:
         super()._leave(reason, error)

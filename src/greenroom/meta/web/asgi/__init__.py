@@ -1,0 +1,1 @@
+"""ASGI applications behind a server."""

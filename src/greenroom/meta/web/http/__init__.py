@@ -1,0 +1,1 @@
+"""HTTP: one connection, its requests and their responses."""

@@ -1,0 +1,1 @@
+"""WebSockets, on both sides."""

@@ -1,0 +1,134 @@
+"""Servers for tests, and the actors behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from greenroom import Actor, ActorRef, ActorSystem, Alias, Context
+from greenroom.errors import HttpError
+from greenroom.meta import HttpRequest, MetaOptions, Received, WebServer, Write
+from greenroom.testing import TestProbe
+
+__all__ = ["PATIENCE", "Answer", "AsyncAnswer", "Echo", "Owner", "Ref", "Reporter", "Stage", "do", "serve", "until"]
+
+PATIENCE = 30.0
+"""Seconds that something may take which happens at once."""
+
+Ref = ActorRef[Any, Any]
+
+
+class Owner(Actor[Any, Any]):
+    """Does with its context what it is asked to, if that is a function; tells a witness what it hears otherwise."""
+
+    def __init__(self, witness: Ref) -> None:
+        self.witness = witness
+
+    def receive(self, message: Any) -> Any:
+        if callable(message):
+            return message(self.ctx)
+        self.witness.tell(message)
+        return None
+
+
+class Stage:
+    """A server, its alias, its owner, and a probe that hears what the owner hears."""
+
+    def __init__(self, server: WebServer, alias: Alias, owner: Ref, probe: TestProbe) -> None:
+        self.server = server
+        self.alias = alias
+        self.owner = owner
+        self.probe = probe
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self.server.address[:2]
+        return host, port
+
+    @property
+    def port(self) -> int:
+        return self.address[1]
+
+    async def shown(self, name: str) -> Any:
+        """What the server says of itself."""
+        return (await self.alias.inspect(name))[name]
+
+    async def until_shown(self, name: str, value: Any) -> None:
+        """Wait until the server says so."""
+        async with asyncio.timeout(PATIENCE):
+            while await self.shown(name) != value:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0)
+
+
+async def serve(
+    system: ActorSystem, routes: Mapping[str, Any], *, options: MetaOptions | None = None, **settings: Any
+) -> Stage:
+    """A server that listens."""
+    probe = TestProbe(system)
+    owner: Ref = system.spawn(Owner, probe.ref)
+    server = WebServer(routes=routes, **settings)
+    alias = await do(owner, lambda ctx: ctx.spawn_meta(server, options))
+    await alias.started()
+    return Stage(server, alias, owner, probe)
+
+
+async def do(owner: Ref, action: Callable[[Context], Any]) -> Any:
+    """Have an owner do something."""
+    return await owner.ask(action, timeout=None)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that nothing tells of."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+class Answer(Actor[Any, Any]):
+    """Answers with the result of a function."""
+
+    answers = (HttpError,)
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self.answer = answer
+
+    def receive(self, request: Any) -> Any:
+        return self.answer(request)
+
+
+class AsyncAnswer(Actor[HttpRequest, Any]):
+    """The same, with a function to wait for."""
+
+    answers = (HttpError,)
+
+    def __init__(self, answer: Callable[[HttpRequest], Awaitable[Any]]) -> None:
+        self.answer = answer
+
+    async def receive(self, request: HttpRequest) -> Any:
+        return await self.answer(request)
+
+
+class Echo(Actor[Any, Any]):
+    """Writes back what a WebSocket receives."""
+
+    def receive(self, message: Any) -> None:
+        if isinstance(message, Received):
+            message.alias.tell(Write(message.data))
+
+
+class Reporter(Actor[Any, Any]):
+    """Echoes, tells a witness what it hears and who it is, and fails or stops when it is told to."""
+
+    def __init__(self, witness: Ref) -> None:
+        self.witness = witness
+
+    def receive(self, message: Any) -> None:
+        self.witness.tell((self.ctx.self, message))
+        if isinstance(message, Received):
+            if message.data == "fail":
+                raise ValueError("told to fail")
+            if message.data == "stop":
+                self.ctx.stop()
+            else:
+                message.alias.tell(Write(message.data))

@@ -1,0 +1,227 @@
+"""WebSockets of ASGI applications (E10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket as StarletteSocket
+
+from greenroom import ActorSystem, ManualClock
+from greenroom.meta import Asgi, StopListening, WebLimits
+from greenroom.testing import TestProbe, capture_logs
+from tests.meta.web.frames import BINARY, CLOSE, PING, PONG, TEXT, close_frame, deflated, frame, handshake, open_socket
+from tests.meta.web.peers import connect
+from tests.meta.web.stage import Answer, serve
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+def app(serve_socket: Callable[[Any, Receive, Send], Awaitable[None]]) -> Asgi:
+    """An application that has WebSockets only."""
+
+    async def only(scope: Any, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "websocket"
+        assert (await receive())["type"] == "websocket.connect"
+        await serve_socket(scope, receive, send)
+
+    return Asgi(only, lifespan=False)
+
+
+async def echo(scope: Any, receive: Receive, send: Send) -> None:
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] == "websocket.receive":
+        await send({**message, "type": "websocket.send"})
+
+
+def test_an_application_is_told_of_a_socket_as_asgi_has_it(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+
+        async def describe(scope: Any, receive: Receive, send: Send) -> None:
+            probe.ref.tell(scope)
+            await send({"type": "websocket.accept", "subprotocol": "b", "headers": [(b"x-one", b"1")]})
+            probe.ref.tell(await receive())
+
+        stage = await serve(system, {"/app/*": app(describe)})
+        async with await open_socket(stage, "/app/x%2Fy?q=1", sec_websocket_protocol="a, b") as peer:
+            scope = await probe.receive()
+            assert (scope["path"], scope["raw_path"]) == ("/app/x/y", b"/app/x%2Fy")
+            assert (scope["root_path"], scope["query_string"], scope["scheme"]) == ("/app", b"q=1", "ws")
+            assert (scope["subprotocols"], scope["http_version"]) == (["a", "b"], "1.1")
+            assert scope["server"] == stage.address
+            assert "method" not in scope
+            assert peer.answer.headers["sec-websocket-protocol"] == "b"
+            assert peer.answer.headers["x-one"] == "1"
+            await peer.send(close_frame(4002, "so long"))
+            said = await probe.receive()
+            assert said == {"type": "websocket.disconnect", "code": 4002, "reason": "so long"}
+
+    play(program)
+
+
+def test_an_application_speaks_with_its_peer(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/ws": app(echo)})
+        early = frame(TEXT, "early") + frame(PING, "p")
+        async with await open_socket(stage, early=early, deflate=True) as peer:
+            frames = [await peer.frame() for _ in range(2)]
+            assert {one.opcode for one in frames} == {TEXT, PONG}
+            assert await peer.say("ü" * 10_000) == "ü" * 10_000
+            await peer.send(frame(BINARY, deflated(b"packed" * 100), rsv=4))
+            assert await peer.message() == b"packed" * 100
+            await stage.until_shown("websockets", 1)
+            assert (await peer.farewell(4000)).code == 4000
+        await stage.until_shown("websockets", 0)
+
+    play(program)
+
+
+def test_a_slow_application_holds_its_peer_up_and_loses_nothing(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        gate, number, text = asyncio.Event(), 3000, "x" * 4000
+
+        async def slow(scope: Any, receive: Receive, send: Send) -> None:
+            await send({"type": "websocket.accept"})
+            await gate.wait()
+            heard = [(await receive())["text"] for _ in range(number)]
+            assert heard == [f"{n}{text}" for n in range(number)]
+            await send({"type": "websocket.send", "text": "all"})
+
+        stage = await serve(system, {"/ws": app(slow)})
+        async with await open_socket(stage) as peer:
+            sending = asyncio.ensure_future(peer.push(b"".join(frame(TEXT, f"{n}{text}") for n in range(number))))
+            await peer.stuck()
+            assert not sending.done()
+            gate.set()
+            assert await peer.message() == "all"
+            assert (await peer.frame()).code == 1000
+            await sending
+
+    play(program)
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "code"),
+    [
+        ("refuses", 403, None),
+        ("returns", 403, None),
+        ("raises", 500, None),
+        ("speaks first", 500, None),
+        ("closes", 101, 4005),
+        ("accepts and returns", 101, 1000),
+        ("accepts and raises", 101, 1011),
+    ],
+)
+def test_an_application_can_end_a_socket_at_any_time(play: Play, how: str, status: int, code: int | None) -> None:
+    async def serve_socket(scope: Any, receive: Receive, send: Send) -> None:
+        if how == "speaks first":
+            await send({"type": "websocket.send", "text": "x"})
+        if how in ("closes", "accepts and returns", "accepts and raises"):
+            await send({"type": "websocket.accept"})
+        if how in ("refuses", "closes"):
+            await send({"type": "websocket.close", "code": 4005, "reason": "enough"})
+        if how.endswith("raises"):
+            raise ValueError("secret")
+
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/ws": app(serve_socket), "/": system.spawn(Answer, lambda asked: "plain")})
+        if status == 101:
+            async with await open_socket(stage) as peer:
+                last = await peer.frame()
+                assert (last.opcode, last.code) == (CLOSE, code)
+                assert last.payload[2:] == (b"enough" if how == "closes" else b"")
+                await peer.send(close_frame(1000))
+                assert await peer.rest() == b""
+        else:
+            async with await connect(stage) as peer:
+                with capture_logs() as logs:
+                    await peer.send(handshake())
+                    reply = await peer.reply()
+                assert (reply.status, "secret" in reply.text) == (status, False)
+                assert bool([one for one in logs.records if one.levelname == "ERROR"]) == (status == 500)
+                assert (await peer.ask()).text == "plain"
+        await stage.until_shown("websockets", 0)
+
+    play(program)
+
+
+def test_a_bad_handshake_is_not_for_the_application(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/ws": app(echo)})
+        async with await connect(stage) as peer:
+            await peer.send(handshake(sec_websocket_key="short"))
+            assert (await peer.reply()).status == 400
+
+    play(program)
+
+
+@pytest.mark.parametrize("how", ["stop", "stop listening"])
+def test_sockets_of_applications_end_with_the_server_and_not_before(play: Play, how: str) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/ws": app(echo)})
+        async with await open_socket(stage) as peer:
+            if how == "stop":
+                stage.alias.stop()
+                assert (await peer.frame()).code == 1001
+                await peer.send(close_frame(1001))
+            else:
+                await stage.alias.ask(StopListening())
+                assert await peer.say("still") == "still"
+                await peer.farewell()
+            await stage.alias.terminated()
+
+    play(program)
+
+
+def test_an_application_that_does_not_end_is_broken_off(play: Play) -> None:  # E10
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        ended = asyncio.Event()
+
+        async def stubborn(scope: Any, receive: Receive, send: Send) -> None:
+            await send({"type": "websocket.accept"})
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        stage = await serve(system, {"/ws": app(stubborn)}, limits=WebLimits(linger=5.0))
+        async with await open_socket(stage) as peer:
+            stage.alias.stop()
+            assert (await peer.frame()).code == 1001
+            await peer.send(close_frame(1001))
+            assert await peer.rest() == b""
+            assert not ended.is_set()
+            await clock.advance(5.0)
+            await ended.wait()
+            await stage.alias.terminated()
+
+    play(program, clock=clock, stop_timeout=1000.0)
+
+
+def test_starlettes_sockets(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        shouter = system.spawn(Answer, str.upper)
+
+        async def shout(socket: StarletteSocket) -> None:
+            await socket.accept()
+            async for text in socket.iter_text():
+                await socket.send_text(await shouter.ask(text))
+
+        stage = await serve(system, {"/app/*": Asgi(Starlette(routes=[WebSocketRoute("/{room}", shout)]))})
+        async with await open_socket(stage, "/app/blue") as peer:
+            assert await peer.say("hello") == "HELLO"
+            await peer.farewell()
+
+    play(program)

@@ -1,0 +1,351 @@
+"""`WebSocketClient`, against our own server, and servers that misbehave (E10)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import ActorSystem, Alias, Backoff, ManualClock
+from greenroom.errors import ConfigError
+from greenroom.meta import (
+    Close,
+    Closed,
+    Connected,
+    Received,
+    WebSocket,
+    WebSocketClient,
+    WebSocketConnected,
+    Write,
+    tls_client,
+    tls_server,
+)
+from tests.gates import turns
+from tests.meta.sockets.certificates import Certificates
+from tests.meta.web.clients import Client, begin
+from tests.meta.web.frames import BINARY, CLOSE, PING, PONG, TEXT, WebSocketPeer, accept_key, close_frame, frame
+from tests.meta.web.stage import PATIENCE, Echo, Stage, do, serve
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
+
+NO_WAIT = Backoff(min=0.001, max=0.002)
+
+
+def url_of(stage: Stage, path: str = "/ws", scheme: str = "ws") -> str:
+    return f"{scheme}://localhost:{stage.port}{path}"
+
+
+# Our own server
+
+
+def test_a_client_speaks_with_our_server(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/ws/{room}": WebSocket(subprotocols=["chat"])})
+        client = await begin(system, url_of(stage, "/ws/blue?a=b"), headers={"X-Key": "k"}, subprotocols=["chat", "x"])
+        up, theirs = await client.probe.expect(Connected), await stage.probe.expect(WebSocketConnected)
+        assert isinstance(up, WebSocketConnected)
+        assert (up.alias, up.subprotocol) == (client.alias, "chat")
+        request = theirs.request
+        assert (request.params, request.query, request.headers["x-key"]) == ({"room": "blue"}, {"a": "b"}, "k")
+        assert request.headers["host"] == f"localhost:{stage.port}"
+        for data in ("grüße", b"\xff\x00", "", b"", "x" * 300_000, bytes(300_000)):
+            client.alias.tell(Write(data))
+            assert (await stage.probe.expect(Received)).data == data
+            theirs.alias.tell(Write(data))
+            assert await client.probe.expect(Received) == Received(client.alias, data)
+        client.alias.tell(Close(code=4000, text="enough"))
+        assert await client.probe.expect(Closed) == Closed(client.alias, "closed", code=4000, text="enough")
+        assert await stage.probe.expect(Closed) == Closed(theirs.alias, "eof", code=4000, text="enough")
+        await client.alias.terminated()
+
+    play(program)
+
+
+def test_a_server_that_closes_is_told_and_the_client_ends(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/ws": WebSocket()})
+        client = await begin(system, url_of(stage))
+        await client.probe.expect(WebSocketConnected)
+        (await stage.probe.expect(WebSocketConnected)).alias.tell(Close())
+        assert (await client.probe.expect(Closed)).reason == "eof"
+        await client.alias.terminated()
+
+    play(program)
+
+
+def test_what_is_written_before_it_is_connected_waits(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/ws": WebSocket(Echo)})
+        client = Client(system)
+
+        def spawn(ctx: Any) -> Alias:
+            alias: Alias = ctx.spawn_meta(WebSocketClient(url_of(stage)))
+            alias.tell(Write("early"))
+            return alias
+
+        client.alias = await do(client.owner, spawn)
+        await client.probe.expect(WebSocketConnected)
+        assert (await client.probe.expect(Received)).data == "early"
+        await client.stop()
+
+    play(program)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_client_speaks_over_tls(play: Play, certificates: Certificates, verify: bool) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        tls = tls_server(certificates.server, certificates.server_key)
+        stage = await serve(system, {"/ws": WebSocket(Echo)}, tls=tls)
+        trusting = tls_client(certificates.ca) if verify else tls_client(verify=False)
+        client = await begin(system, url_of(stage, scheme="wss"), tls=trusting)
+        await client.probe.expect(WebSocketConnected)
+        client.alias.tell(Write("x" * 200_000))
+        assert len((await client.probe.expect(Received)).data) == 200_000
+        await client.stop()
+
+    play(program)
+
+
+def test_a_client_that_does_not_trust_the_server_says_so(play: Play, certificates: Certificates) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        tls = tls_server(certificates.server, certificates.server_key)
+        stage = await serve(system, {"/ws": WebSocket(Echo)}, tls=tls)
+        client = await begin(system, url_of(stage, scheme="wss"))  # by the authorities of the system
+        assert (await client.probe.expect(Closed)).reason == "tls failed"
+        await client.alias.terminated()
+
+    play(program)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/no", 403), ("/nowhere", 404), ("/text", 426)])
+def test_a_client_that_is_refused_says_with_what(play: Play, path: str, status: int) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/no": WebSocket(authorize=lambda asked: False), "/text": WebSocket()})
+        client = Client(system)
+        if path == "/text":
+            stage = await serve(system, {"/text": WebSocket(authorize=lambda asked: _refusal(426))})
+        await client.begin(url_of(stage, path))
+        closed = await client.probe.expect(Closed)
+        assert closed.reason == "connect failed"
+        assert str(status) in str(closed.error)
+        await client.alias.terminated()
+
+    play(program)
+
+
+def _refusal(status: int) -> Any:
+    from greenroom.meta import HttpResponse
+
+    return HttpResponse(b"x" * 100_000, status)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "http://localhost/", "localhost:80", "//localhost/x", "ws://", "ws:///path", "wss:localhost", "ws//x"),
+        *("ws://localhost:port/", "ws://localhost:99999/", "ws://[::1/", "ws://localhost/a b"),
+        *(None, 5, b"ws://localhost/"),
+    ],
+)
+def test_what_is_no_url_is_said_at_once(url: Any) -> None:  # E10
+    with pytest.raises(ConfigError) as caught:
+        WebSocketClient(url)
+    assert caught.value.field == "url"
+
+
+@pytest.mark.parametrize("options", [{"max_message": 0}, {"ping_interval": -1}, {"reconnect": 5}, {"tls": "yes"}])
+def test_settings_that_make_no_sense_are_said_at_once(options: Any) -> None:  # E10
+    with pytest.raises(ConfigError):
+        WebSocketClient("wss://localhost/", **options)
+
+
+# Servers by hand
+
+
+@contextlib.asynccontextmanager
+async def raw_server() -> AsyncIterator[tuple[Callable[..., Any], str]]:
+    """A socket that answers handshakes as a test says."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+
+        async def accept(answer: bytes | None = None, early: bytes = b"") -> WebSocketPeer:
+            async with asyncio.timeout(PATIENCE):
+                sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+            peer = WebSocketPeer(sock)
+            head = (await peer.read_until(b"\r\n\r\n")).decode()
+            key = next(
+                line.split(": ")[1] for line in head.splitlines() if line.lower().startswith("sec-websocket-key")
+            )
+            if answer is None:
+                lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
+                answer = "\r\n".join([*lines, f"Sec-WebSocket-Accept: {accept_key(key)}", "", ""]).encode()
+            await peer.send(answer + early)
+            return peer
+
+        yield accept, f"ws://127.0.0.1:{listener.getsockname()[1]}/"
+
+
+def test_what_comes_together_with_the_answer_is_not_lost(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        async with raw_server() as (accept, url):
+            client = await begin(system, url)
+            early = frame(TEXT, "early", mask=False) + frame(PING, "p", mask=False) + frame(BINARY, b"x", mask=False)
+            async with await accept(early=early) as peer:
+                await client.probe.expect(WebSocketConnected)
+                assert [(await client.probe.expect(Received)).data for _ in range(2)] == ["early", b"x"]
+                assert (await peer.frame()).opcode == PONG
+                client.alias.tell(Write("masked"))
+                said = await peer.frame()
+                assert (said.masked, said.payload) == (True, b"masked")
+                await peer.send(close_frame(mask=False))
+                last = await peer.frame()
+                assert (last.opcode, last.masked) == (CLOSE, True)
+            assert (await client.probe.expect(Closed)).reason == "eof"
+
+    play(program)
+
+
+BAD_ANSWERS = [
+    b"nonsense\r\n\r\n",
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: bad\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+    b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n",
+    b"",
+]
+
+
+@pytest.mark.parametrize("answer", BAD_ANSWERS)
+def test_a_bad_answer_is_a_failed_attempt_and_another_one_follows(play: Play, answer: bytes) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        async with raw_server() as (accept, url):
+            client = await begin(system, url, reconnect=NO_WAIT)
+            for _ in range(2):
+                async with await accept(answer):
+                    pass
+            async with await accept():
+                await client.probe.fish(WebSocketConnected)
+                client.alias.kill()
+                await client.alias.terminated()
+
+    play(program)
+
+
+@pytest.mark.parametrize("answer", BAD_ANSWERS)
+def test_a_bad_answer_is_told(play: Play, answer: bytes) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        async with raw_server() as (accept, url):
+            client = await begin(system, url)
+            async with await accept(answer):
+                pass
+            watcher = asyncio.ensure_future(client.alias.terminated())
+            await watcher
+            closed = await client.probe.expect(Closed, timeout=5.0)
+            assert (closed.reason, closed.error is None) == ("connect failed", False)
+
+    play(program)
+
+
+def test_a_server_that_does_not_answer_is_given_up(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        async with raw_server() as (accept, url):
+            client = await begin(system, url, connect_timeout=0.2)
+            async with await accept(b"HTTP/1.1 101"):
+                assert (await client.probe.expect(Closed)).reason == "connect failed"
+                await client.alias.terminated()
+
+    play(program)
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "reason"),
+    [
+        (frame(TEXT, "x", mask=True), 1002, "bad frame"),
+        (frame(TEXT, b"\xff", mask=False), 1007, "bad frame"),
+        (frame(5, mask=False), 1002, "bad frame"),
+        (frame(BINARY, bytes(2000), mask=False), 1009, "frame too large"),
+    ],
+    ids=["masked", "no text", "no opcode", "too large"],
+)
+def test_a_server_that_breaks_the_rules_is_told_so(play: Play, sent: bytes, code: int, reason: str) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        async with raw_server() as (accept, url):
+            client = await begin(system, url, max_message=1000)
+            async with await accept() as peer:
+                await client.probe.expect(WebSocketConnected)
+                await peer.send(sent)
+                (last,) = await peer.all_frames()
+                assert (last.opcode, last.code) == (CLOSE, code)
+            closed = await client.probe.expect(Closed)
+            assert (closed.reason, closed.code) == (reason, code)
+
+    play(program)
+
+
+def test_a_client_connects_again_after_delays_that_grow(play: Play) -> None:  # E10
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        async with raw_server() as (accept, url):
+            client = await begin(system, url, reconnect=Backoff(min=10.0, max=40.0, jitter=0.0))
+            for _ in range(2):
+                async with await accept() as peer:
+                    await client.probe.expect(WebSocketConnected)
+                    await peer.send(frame(TEXT, "hello", mask=False))
+                    assert (await client.probe.expect(Received)).data == "hello"
+                assert (await client.probe.expect(Closed)).reason == "reset"
+                client.alias.tell(Write("waits"))
+                await clock.advance(9.9)
+                await turns()
+                assert await client.alias.inspect("connected") == {"connected": False}
+                await clock.advance(0.2)
+            async with await accept() as peer:
+                await client.probe.expect(WebSocketConnected)
+                assert (await peer.frame()).payload == b"waits"
+                client.alias.tell(Close())
+                assert (await peer.frame()).opcode == CLOSE
+                await peer.send(close_frame(mask=False))
+            assert (await client.probe.expect(Closed)).reason == "closed"
+            await client.alias.terminated()  # that was wanted: it does not connect again
+
+    play(program, clock=clock)
+
+
+def test_a_client_gives_up_after_so_many_attempts(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        async with raw_server() as (accept, url):
+            client = await begin(system, url, reconnect=NO_WAIT, max_attempts=3)
+            for _ in range(3):
+                async with await accept(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"):
+                    pass
+            closed = await client.probe.expect(Closed)
+            assert (closed.reason, "403" in str(closed.error)) == ("connect failed", True)
+            await client.alias.terminated()
+
+    play(program)
+
+
+def test_a_client_asks_whether_the_server_is_there(play: Play) -> None:  # E10
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        async with raw_server() as (accept, url):
+            client = await begin(system, url, ping_interval=20.0, ping_timeout=5.0)
+            async with await accept() as peer:
+                await client.probe.expect(WebSocketConnected)
+                await clock.advance(20.0)
+                asked = await peer.frame()
+                assert asked.opcode == PING
+                await peer.send(frame(PONG, asked.payload, mask=False))
+                await peer.taken()
+                await clock.advance(20.0)
+                assert (await peer.frame()).opcode == PING
+                await clock.advance(5.0)
+                assert (await client.probe.expect(Closed)).reason == "idle"
+
+    play(program, clock=clock)
