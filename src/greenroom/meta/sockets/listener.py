@@ -75,6 +75,7 @@ class Listener:
             return
         aio = asyncio.get_running_loop()
         if tls is not None:
+            may_secure = partial(self._may_secure, may_take)
             timeouts = (handshake_timeout, shutdown_timeout)
             if not isinstance(aio, asyncio.BaseEventLoop):
                 # uvloop cannot secure a connection that it has accepted (`start_tls` resets it), and keeps those to
@@ -82,14 +83,18 @@ class Listener:
                 assert self._sock is not None
                 self._sock.listen(self._backlog)
                 take = partial(_Accepted, make, tls, timeouts, self._handshakes)
-                aio.add_reader(self._sock, self._accept, aio, take, may_take)
+                aio.add_reader(self._sock, self._accept, aio, take, may_secure)
                 return
-            make = partial(_Handshake, make, tls, timeouts, self._handshakes, may_take)
+            make = partial(_Handshake, make, tls, timeouts, self._handshakes, may_secure)
         is_unix = self._sock is not None and self._sock.family == getattr(socket, "AF_UNIX", None)
         create: Any = aio.create_unix_server if is_unix else aio.create_server
         # Without serving at once, it is made without a wait: it can be closed, or broken off, at any time.
-        self._server = await create(make, sock=self._sock, backlog=self._backlog, start_serving=False)
-        await self._server.start_serving()
+        server = self._server = await create(make, sock=self._sock, backlog=self._backlog, start_serving=False)
+        await server.start_serving()
+
+    def _may_secure(self, may_take: Callable[[], bool]) -> bool:
+        """Whether a connection may be secured: one that asyncio had accepted may be up only after the end."""
+        return not self._is_closed and may_take()
 
     def _accept(
         self, aio: asyncio.AbstractEventLoop, take: Callable[[socket.socket], _Accepted], may_take: Callable[[], bool]
@@ -113,9 +118,11 @@ class Listener:
             else:
                 sock.close()
 
-    def _accept_again(self, aio: asyncio.AbstractEventLoop, *given: Any) -> None:
+    def _accept_again(
+        self, aio: asyncio.AbstractEventLoop, take: Callable[[socket.socket], _Accepted], may_take: Callable[[], bool]
+    ) -> None:
         if not self._is_closed and self._sock is not None:
-            aio.add_reader(self._sock, self._accept, aio, *given)
+            aio.add_reader(self._sock, self._accept, aio, take, may_take)
 
     def close(self) -> None:
         """Take no more."""
