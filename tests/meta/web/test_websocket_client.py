@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,8 +24,9 @@ from greenroom.meta import (
 from tests.gates import turns
 from tests.meta.sockets.certificates import Certificates
 from tests.meta.web.clients import Client, begin
-from tests.meta.web.frames import BINARY, CLOSE, PING, PONG, TEXT, WebSocketPeer, accept_key, close_frame, frame
-from tests.meta.web.stage import PATIENCE, Echo, Stage, do, serve
+from tests.meta.web.frames import BINARY, CLOSE, PING, PONG, TEXT, close_frame, frame
+from tests.meta.web.raw_server import raw_server
+from tests.meta.web.stage import Echo, Stage, do, serve
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -165,29 +163,6 @@ def test_settings_that_make_no_sense_are_said_at_once(options: Any) -> None:  # 
 
 
 # Servers by hand
-
-
-@contextlib.asynccontextmanager
-async def raw_server() -> AsyncIterator[tuple[Callable[..., Any], str]]:
-    """A socket that answers handshakes as a test says."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)
-
-        async def accept(answer: bytes | None = None, early: bytes = b"") -> WebSocketPeer:
-            async with asyncio.timeout(PATIENCE):
-                sock, _ = await asyncio.get_running_loop().sock_accept(listener)
-            peer = WebSocketPeer(sock)
-            head = (await peer.read_until(b"\r\n\r\n")).decode()
-            key = next(
-                line.split(": ")[1] for line in head.splitlines() if line.lower().startswith("sec-websocket-key")
-            )
-            if answer is None:
-                lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
-                answer = "\r\n".join([*lines, f"Sec-WebSocket-Accept: {accept_key(key)}", "", ""]).encode()
-            await peer.send(answer + early)
-            return peer
-
-        yield accept, f"ws://127.0.0.1:{listener.getsockname()[1]}/"
 
 
 def test_what_comes_together_with_the_answer_is_not_lost(play: Play) -> None:  # E10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -19,7 +19,6 @@ from tests.meta.web.frames import (
     Frame,
     WebSocketPeer,
     close_frame,
-    deflated,
     frame,
     open_socket,
 )
@@ -255,7 +254,7 @@ def test_a_socket_answers_frames_that_come_byte_by_byte(play: Play, case: Case) 
     play(program)
 
 
-# Section 10: many frames, cut anyhow; section 12: compression
+# Section 10: many frames, cut anyhow. Sections 12 and 13, compression, have a file of their own.
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 7, 997])
@@ -269,67 +268,5 @@ def test_frames_may_be_cut_anywhere(play: Play, cut: int) -> None:  # E10: Autob
                 await peer.send(sent[start : start + cut])
             assert [await peer.message() for _ in texts] == texts
             await peer.farewell()
-
-    play(program)
-
-
-@pytest.mark.parametrize("size", [0, 1, 100, 5000, 150_000])
-@pytest.mark.parametrize("opcode", [TEXT, BINARY])
-def test_messages_may_be_compressed(play: Play, opcode: int, size: int) -> None:  # E10: Autobahn 12
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": WebSocket(Echo, max_message=MOST)})
-        headers: dict[str, Any] = {
-            "sec_websocket_extensions": "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
-        }
-        async with await open_socket(stage, deflate=True, **headers) as peer:
-            text = ("lorem ipsum ü " * (size // 14 + 1))[:size]
-            data = text.encode()[:MOST]
-            for _ in range(3):
-                packed = deflated(data)
-                await peer.send(frame(opcode, packed, rsv=4))
-                came = await peer.message()
-                assert came == (data.decode() if opcode == TEXT else data)
-            await peer.send(frame(opcode, data))  # and need not be
-            await peer.message()
-            await peer.farewell()
-
-    play(program)
-
-
-@pytest.mark.parametrize("between", [b"", frame(PING, "p")], ids=["", "ping"])
-def test_a_compressed_message_may_come_in_parts(play: Play, between: bytes) -> None:  # E10: Autobahn 12
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": WebSocket(Echo)})
-        async with await open_socket(stage, deflate=True) as peer:
-            packed = deflated(b"hello " * 100)
-            await peer.send(frame(TEXT, packed[:3], rsv=4, fin=False) + between)
-            if between:
-                assert await peer.frame() == Frame(PONG, b"p")
-            await peer.send(frame(CONT, packed[3:]))
-            assert await peer.message() == "hello " * 100
-
-    play(program)
-
-
-BAD_PACKED = [
-    ("no such data", [frame(TEXT, b"\xff\xff\xff\xff", rsv=4)], (1002, 1007)),
-    ("compressed bad text", [frame(TEXT, deflated(b"\xff\xff"), rsv=4)], (1007,)),
-    ("the mark on a later part", [frame(TEXT, "a", fin=False), frame(CONT, "b", rsv=4)], (1002,)),
-    ("the mark on a ping", [frame(PING, "a", rsv=4)], (1002,)),
-    ("far too large when unpacked", [frame(BINARY, deflated(bytes(MOST * 10)), rsv=4)], (1009,)),
-]
-
-
-@pytest.mark.parametrize(("sent", "codes"), [row[1:] for row in BAD_PACKED], ids=[row[0] for row in BAD_PACKED])
-def test_bad_compression_closes_the_socket(play: Play, sent: list[bytes], codes: tuple[int, ...]) -> None:  # R7
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": WebSocket(Echo, max_message=MOST)})
-        async with await open_socket(stage, deflate=True) as peer:
-            for one in sent:
-                await peer.push(one)
-            (last,) = await peer.all_frames()
-            assert (last.opcode, last.code in codes) == (CLOSE, True), last
-        async with await open_socket(stage) as peer:
-            assert await peer.say("still there") == "still there"
 
     play(program)

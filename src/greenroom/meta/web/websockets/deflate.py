@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundedDeflate"]
 
+PARAMETER = re.compile(
+    r"(?:(?:server|client)_no_context_takeover|client_max_window_bits"
+    r"|(?:server|client)_max_window_bits\s*=\s*(?:9|1[0-5]))\Z"
+)
+"""What may be wished for. A window of 8 bits may be too, but zlib does not have it."""
 END = b"\x00\x00\xff\xff"
 """What every message ends with, and is not sent."""
 
@@ -31,11 +37,10 @@ class BoundedDeflate(PerMessageDeflate):
         self._is_control = False
 
     def accept(self, offer: str) -> bool | str | None:
-        """What is agreed on; None if nothing is."""
-        try:
-            return super().accept(offer)
-        except ValueError:  # a number that is none
+        """What is agreed on, by the first offer that will do; None if this one will not."""
+        if self.enabled() or not _is_proper(offer):
             return None
+        return super().accept(offer)
 
     def frame_inbound_header(
         self, proto: Any, opcode: Opcode, rsv: RsvBits, payload_length: int
@@ -76,3 +81,10 @@ class BoundedDeflate(PerMessageDeflate):
             return CloseReason.INVALID_FRAME_PAYLOAD_DATA
         self._size += len(unpacked)
         return CloseReason.MESSAGE_TOO_BIG if self._size > self._limit else unpacked
+
+
+def _is_proper(offer: str) -> bool:
+    """Whether all that an offer wishes for is known, and wished for once: else it must be declined."""
+    wishes = [one.strip() for one in offer.split(";")[1:]]
+    names = {one.partition("=")[0].strip() for one in wishes}
+    return len(names) == len(wishes) and all(PARAMETER.match(one) for one in wishes)
