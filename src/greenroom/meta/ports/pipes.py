@@ -1,11 +1,20 @@
-"""The three pipes of a program, as asyncio sees them."""
+"""The three pipes of a program.
+
+They are watched by a selector of their own, and not by asyncio's transports: those close a pipe a while after they are
+told to, when its number may be another's, and of uvloop's nobody learns when that is.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import IO, TYPE_CHECKING, Any
 
+from greenroom._core.delivery.admission import Waiter
+from greenroom._core.scheduler.fdwatch import READ, WRITE, FdWatches
+from greenroom.lanes import Lane
 from greenroom.meta.ports.messages import Output
 from greenroom.meta.streams.outlet import Outlet
 
@@ -15,6 +24,10 @@ if TYPE_CHECKING:
     from greenroom.meta.streams.framing import Decoder
 
 __all__ = ["InputPipe", "OutputPipe", "ProgramOutlet"]
+
+CHUNK = 1 << 16
+MOST_LEFT = 1 << 20
+"""Bytes that are read of what a program has left in a pipe: the most that one holds, unless a superuser says more."""
 
 
 class ProgramOutlet(Outlet):
@@ -31,12 +44,12 @@ class ProgramOutlet(Outlet):
 
     def _pause(self) -> None:
         for pipe in self.pipes:
-            pipe.pause(True)
+            pipe.pause()
 
     def _resume(self) -> None:
         self._told.set()
         for pipe in self.pipes:
-            pipe.pause(False)
+            pipe.resume()
 
     async def delivered(self) -> None:
         """Return when the owner has been told all."""
@@ -44,122 +57,220 @@ class ProgramOutlet(Outlet):
             self._told.clear()
             await self._told.wait()
 
+    def leave(self) -> None:
+        """Nothing more comes. What waits is told as soon as there is room, and nobody waits for that."""
+        owner, waiter = self._owner, self._waiter
+        pending: deque[object] = self._pending or deque()
+        self._owner = self._waiter = self._pending = None
+        if waiter is not None:
+            waiter.finish = _nothing
+            pending.popleft()  # that is what it brings
+        for message in pending:
+            if owner is not None:
+                self._loop.admission.wait_for_room(owner, Waiter(message, self.alias, Lane.DATA, _nothing))
 
-class OutputPipe(asyncio.Protocol):
+
+def _nothing(refused: BaseException | None) -> None:
+    """Nobody is told."""
+
+
+class OutputPipe:
     """What comes from the program: its output, or its errors."""
 
     def __init__(
         self,
+        watches: FdWatches,
+        pipe: IO[bytes],
         outlet: ProgramOutlet,
         decoder: Decoder,
         stream: str,
         on_end: Callable[[OutputPipe, BaseException | None], object],
     ) -> None:
+        self._watches = watches
+        self._fd = pipe.fileno()
         self._outlet = outlet
         self._decoder = decoder
         self._on_end = on_end
-        self._transport: Any = None
         self.stream = stream
         self.bytes = 0
         self.over = False
+        os.set_blocking(self._fd, False)
+        watches.add(self._fd, READ, self._can_read)
 
-    def connection_made(self, transport: Any) -> None:
-        """It is there."""
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Something has come."""
+    def pause(self) -> None:
+        """Read nothing for now."""
         if not self.over:
-            self.bytes += len(data)
-            self._feed(lambda: self._decoder.feed(data))
+            self._watches.pause(self._fd)
 
-    def _feed(self, frames: Callable[[], Any]) -> None:
+    def resume(self) -> None:
+        """Go on."""
+        if not self.over:
+            self._watches.resume(self._fd)
+
+    def _can_read(self, events: int) -> None:
+        self._read()
+
+    def _read(self) -> int:
+        """Read what is there, if that is not too much: how many bytes."""
+        try:
+            data = os.read(self._fd, CHUNK)
+        except BlockingIOError:
+            return 0
+        except OSError as exc:
+            self._end(exc)
+            return 0
+        if not data:
+            self._finish()
+            return 0
+        self.bytes += len(data)
+        if self._outlet.is_heard():  # else it may still write what it has to say when it is asked to end
+            self._tell(lambda: self._decoder.feed(data))
+        return len(data)
+
+    def _tell(self, frames: Callable[[], Iterable[Any]]) -> None:
         try:
             for frame in frames():
                 self._outlet.tell(Output(self._outlet.alias, frame, self.stream))
         except Exception as exc:
-            self.close(exc)
+            self._end(exc)
 
-    def eof_received(self) -> None:
+    def _finish(self) -> None:
         """The program has closed it, and so has everybody who had it from the program."""
-        if not self.over:
-            self._feed(self._decoder.finish)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """It is over."""
+        self._tell(self._decoder.finish)
         self._end(None)
 
-    def close(self, error: BaseException | None = None) -> None:
-        """Read no more; a last frame without an end is one all the same."""
-        if error is None and not self.over:
-            self._feed(self._decoder.finish)
-        if self._transport is not None:
-            self._transport.close()
-        self._end(error)
+    def hear_out(self) -> None:
+        """Read what is left, and no more; a last frame without an end is one all the same."""
+        left = MOST_LEFT
+        while not self.over and left > 0 and (count := self._read()):
+            left -= count
+        if not self.over:
+            self._finish()
+
+    def drop(self) -> None:
+        """Read no more, whatever is there."""
+        self._end(None)
 
     def _end(self, error: BaseException | None) -> None:
+        """Read no more. It stays open until the program has ended: else that might be what ends it."""
         if not self.over:
             self.over = True
+            self._watches.remove(self._fd)
             self._on_end(self, error)
 
-    def pause(self, paused: bool) -> None:
-        """Read nothing for now, or go on."""
-        if self._transport is not None and not self.over and not self._transport.is_closing():
-            if paused:
-                self._transport.pause_reading()
-            else:
-                self._transport.resume_reading()
 
-
-class InputPipe(asyncio.BaseProtocol):
+class InputPipe:
     """What goes to the program."""
 
-    def __init__(self, high_water: int, on_stall: Callable[[bool], object], on_lost: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        watches: FdWatches,
+        pipe: IO[bytes],
+        high_water: int,
+        on_stall: Callable[[bool], object],
+        on_lost: Callable[[], object],
+    ) -> None:
+        self._watches = watches
+        self._pipe = pipe
+        self._fd = pipe.fileno()
         self._high_water = high_water
         self._on_lost = on_lost
         self._on_stall = on_stall
-        self._drained: asyncio.Future[None] | None = None
-        self.transport: Any = None
-        self.bytes = 0
+        self._buffer = bytearray()
+        # What is to be called when there is room again; None if there is.
+        self._waiting: list[Callable[[], object]] | None = None
+        self._is_closing = False
+        # Whether nothing can be written any more.
         self.over = False
+        self.bytes = 0
+        os.set_blocking(self._fd, False)
+        watches.add(self._fd, READ, self._is_ready)  # which it is when nobody reads any more
 
-    def connection_made(self, transport: Any) -> None:
-        """It is there."""
-        self.transport = transport
-        transport.set_write_buffer_limits(high=self._high_water)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """The program reads no more."""
-        self.over = True
-        drained, self._drained = self._drained, None
-        if drained is not None and not drained.done():
-            drained.set_result(None)
-        self._on_lost()
-
-    def pause_writing(self) -> None:
-        """Its buffer is full."""
-        self._drained = asyncio.get_running_loop().create_future()
-        self._on_stall(True)
-
-    def resume_writing(self) -> None:
-        """There is room again."""
-        drained, self._drained = self._drained, None
-        if drained is not None and not drained.done():
-            drained.set_result(None)
-        self._on_stall(False)
-
-    def write(self, data: bytes) -> asyncio.Future[None] | None:
-        """Send it; what to wait for before the next, if the buffer is full."""
+    def write(self, data: bytes) -> None:
+        """Send it, now or when there is room in the pipe."""
         self.bytes += len(data)
-        self.transport.write(data)
-        return self._drained
+        if self._buffer:
+            self._buffer += data
+        else:
+            written = self._push(data)
+            if written < len(data) and not self.over:
+                self._buffer += memoryview(data)[written:]
+                self._watch(READ | WRITE)
+        if len(self._buffer) > self._high_water and self._waiting is None:
+            self._waiting = []
+            self._on_stall(True)
 
-    def abort(self) -> None:
-        """Write nothing more."""
-        if self.transport is not None and not self.over:
-            self.transport.abort()
+    def is_full(self) -> bool:
+        """Whether nothing should be written for now."""
+        return self._waiting is not None
+
+    def when_drained(self, call: Callable[[], object]) -> None:
+        """Have `call` called when a full one has room for more, or never will."""
+        if self._waiting is not None:
+            self._waiting.append(call)
 
     def close(self) -> None:
         """When all is written, let the program see the end of its input."""
-        if self.transport is not None and not self.over:
-            self.transport.close()
+        self._is_closing = True
+        if not self._buffer:
+            self.abort()
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is to be written."""
+        return self._is_closing or self.over
+
+    def abort(self) -> None:
+        """Write nothing more."""
+        if not self.over:
+            self._end()
+            self._pipe.close()
+
+    def _end(self) -> None:
+        self.over = True
+        self._watches.remove(self._fd)
+        self._buffer.clear()
+        self._go_on()
+
+    def _watch(self, events: int) -> None:
+        self._watches.remove(self._fd)
+        self._watches.add(self._fd, events, self._is_ready)
+
+    def _is_ready(self, events: int) -> None:
+        if events & READ:
+            self._lose()
+            return
+        del self._buffer[: self._push(self._buffer)]
+        if self.over:
+            return
+        if not self._buffer:
+            self._watch(READ)
+            if self._is_closing:
+                self.abort()
+                return
+        if len(self._buffer) <= self._high_water // 4 and self._waiting is not None:
+            self._go_on()
+            self._on_stall(False)
+
+    def _push(self, data: bytes | bytearray) -> int:
+        """Write as much as there is room for: how many bytes."""
+        total = 0
+        with memoryview(data) as view:
+            while total < len(view):
+                try:
+                    total += os.write(self._fd, view[total : total + CHUNK])
+                except BlockingIOError:
+                    break
+                except OSError:
+                    break  # nobody reads: that is told
+        return total
+
+    def _lose(self) -> None:
+        """The program reads no more."""
+        self._end()
+        if not self._is_closing:
+            self._on_lost()
+
+    def _go_on(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        for call in waiting or ():
+            call()

@@ -72,7 +72,7 @@ class MetaBase:
     # -- what those of the runtime do besides
 
     def _give_up(self) -> None:
-        """It could not terminate in its time: let go of what must not be left behind."""
+        """It could not terminate, or not in its time: let go of what must not be left behind."""
 
     def _prepare(self) -> object:
         """What it has to do before it has started: awaited, if it can be. Only those that run on the loop."""

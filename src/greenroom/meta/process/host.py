@@ -278,7 +278,11 @@ class MetaHost:
         """Its parent ended while it was made."""
         self._stop()
         self.meta._state = TERMINATED
-        self._attempt_terminate(NORMAL)
+        result = self._attempt_terminate(NORMAL)
+        if isawaitable(result):  # nobody can await it here
+            getattr(result, "close", lambda: None)()
+            self.meta._give_up()
+        close_held(self.meta)
 
     def _stop(self) -> None:
         self.is_stopping = True
@@ -304,39 +308,43 @@ class MetaHost:
 
     async def _end_slowly(self, reason: ExitReason, call: Call | None, begun: object = None) -> None:
         reader = self.reader
-        is_done = False
+        is_done = has_time = False
         try:
             if begun is not None:
                 await self._await_terminate(begun)
                 is_done = True
                 return
-            if reader is not None and reader.break_off():
-                # It is about to leave: what `terminate` closes is then not in use any more.
-                await self._leave_off(reader)
+            # If the reader is about to leave, what `terminate` closes is then not in use any more.
+            has_time = reader is None or not reader.break_off() or await self._leave_off(reader)
             self.meta._state = TERMINATED
             if call is None:
                 await self._await_terminate(self._attempt_terminate(reason))
             else:
                 await call(self._attempt_terminate, reason)
             is_done = True
-            if reader is not None and not reader.over:
+            if has_time and reader is not None and not reader.over:
                 await self._insist(reader)
-        except asyncio.CancelledError:  # its time is over, or it had none: who cancels this has said so
-            if reader is not None:
-                self._go_on_insisting(reader, asyncio.get_running_loop().time() + self._stop_timeout())
+        except asyncio.CancelledError:
+            has_time = False  # who cancels this has said so
         finally:
             if not is_done:
                 self.meta._give_up()
             close_held(self.meta)
+        if not has_time and reader is not None:
+            self._go_on_insisting(reader, asyncio.get_running_loop().time() + self._stop_timeout())
 
-    async def _leave_off(self, reader: Reader) -> None:
-        """Give it a little time; it may block again meanwhile, on something else."""
+    async def _leave_off(self, reader: Reader) -> bool:
+        """Give it a little time; it may block again meanwhile, on something else. Whether there was any."""
         aio = asyncio.get_running_loop()
         until = aio.time() + AT_EASE
-        while not reader.over and aio.time() < until:
-            await reader.wait(BETWEEN_ATTEMPTS)
-            if not reader.over:
-                reader.break_off()
+        try:
+            while not reader.over and aio.time() < until:
+                await reader.wait(BETWEEN_ATTEMPTS)
+                if not reader.over:
+                    reader.break_off()
+        except asyncio.CancelledError:
+            return False  # it is killed: it terminates at once, whether the reader has left or not
+        return True
 
     async def _insist(self, reader: Reader) -> None:
         """Break its reader off until it is gone; for as long as it has to stop."""

@@ -218,6 +218,9 @@ class LineReader(MetaProcess):
 
     async def terminate(self, reason: object) -> None:
         """Close the file, if its reader has not come to that."""
+        self._give_up()
+
+    def _give_up(self) -> None:
         if not self._has_started:
             self._close()
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.errors import ConfigError, WrongThread
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.sockets.messages import Close
+from greenroom.meta.sources.signalhandling import handling
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
@@ -34,13 +35,11 @@ class SignalSource(MetaProcess):
     Python lets only its main thread handle signals, so the system must run there: `async with`, or `run()`. Several
     sources may wait for the same signal. As long as one does, the signal does nothing else: SIGTERM, for one, does not
     stop the system. Afterwards it does again what it did before.
+
+    A signal that the event loop handles, by `loop.add_signal_handler`, is refused: that could not be put back.
     """
 
     _on_loop: ClassVar[bool] = True
-
-    # Invariant: the sources that wait for each signal, and what it did before the first; on the main thread alone
-    _waiting: ClassVar[dict[int, list[SignalSource]]] = {}
-    _before: ClassVar[dict[int, Any]] = {}
 
     def __init__(self, *signals: int, owner: ActorRef | None = None) -> None:
         if not signals:
@@ -48,7 +47,8 @@ class SignalSource(MetaProcess):
         self._signals = list(dict.fromkeys(_checked(number) for number in signals))
         self._owner = owner
         self._counts = dict.fromkeys(self._signals, 0)
-        self._has = False
+        # What is called for each signal that comes here.
+        self._heard: dict[signal.Signals, Callable[[], object]] = {}
 
     def init(self) -> None:
         """Have the signals come here."""
@@ -58,20 +58,20 @@ class SignalSource(MetaProcess):
                 "Python handles signals on its main thread only: run the system there, with `async with`",
             )
         aio = self._require_host("a source of signals").ctx.cell.loop.visits.stepper.aio
-        for number in self._signals:
-            waiting = self._waiting.setdefault(number, [])
-            if not waiting:
-                self._before[number] = signal.getsignal(number)
-                aio.add_signal_handler(number, self._came, number)
-            waiting.append(self)
-        self._has = True
+        try:
+            for number in self._signals:
+                heard = partial(self._came, number)
+                handling.add(number, aio, heard)
+                self._heard[number] = heard
+        except BaseException:
+            self._leave()
+            raise
 
-    @classmethod
-    def _came(cls, number: signal.Signals) -> None:
-        for source in list(cls._waiting.get(number, ())):
-            source._counts[number] += 1
-            host = source._require_host("a source of signals")
-            host.send_in_time(source._owner or source.parent, SignalReceived(source.id, number))
+    def _came(self, number: signal.Signals) -> None:
+        if number in self._heard:  # else it has ended since
+            self._counts[number] += 1
+            host = self._require_host("a source of signals")
+            host.send_in_time(self._owner or self.parent, SignalReceived(self.id, number))
 
     def handle_message(self, message: Any) -> object:
         """`Close`."""
@@ -87,24 +87,12 @@ class SignalSource(MetaProcess):
 
     def terminate(self, reason: ExitReason) -> object:
         """Let the signals do again what they did."""
-        if not self._has:
-            return None
-        self._has = False
-        aio = asyncio.get_running_loop()
-        for number in self._signals:
-            waiting = self._waiting[number]
-            waiting.remove(self)
-            if not waiting:
-                del self._waiting[number]
-                before = self._before.pop(number)
-                # One that comes in between must not do what it does by default: end this process, most likely.
-                blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
-                try:
-                    aio.remove_signal_handler(number)
-                    signal.signal(number, signal.SIG_DFL if before is None else before)
-                finally:
-                    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        self._leave()
         return None
+
+    def _leave(self) -> None:
+        for number in list(self._heard):
+            handling.remove(number, self._heard.pop(number))
 
 
 def _checked(number: int) -> signal.Signals:

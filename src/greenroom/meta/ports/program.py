@@ -1,0 +1,156 @@
+"""A program that runs in a process group of its own, until nobody of that group is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from greenroom.meta.ports import groupreaper
+from greenroom.wire.forks import no_forks
+
+__all__ = ["Program"]
+
+AFTER_KILL = 1.0
+"""Seconds that those who were killed have to be gone. It takes longer only if the system itself is held up."""
+SHORTEST_LOOK = 0.002
+LONGEST_LOOK = 0.05
+_DEAD = ("Z", "X")
+
+
+class Program:
+    """One process, which leads its group, and its pipes. It is reaped last: until then the group's number is its own.
+
+    So a signal never reaches another group, which has got the number since.
+    """
+
+    __slots__ = ("_is_reaped", "pid", "process", "status")
+
+    def __init__(self, command: Sequence[str | os.PathLike[str]] | str, **options: Any) -> None:
+        with no_forks:
+            self.process: subprocess.Popen[bytes] = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+                bufsize=0,
+                **options,
+            )
+        self.pid = self.process.pid
+        # How it has ended; None if it has not.
+        self.status: int | None = None
+        self._is_reaped = False
+        groupreaper.guard(self.pid)
+
+    def signal(self, number: int) -> bool:
+        """Send the whole group a signal; False when nobody is there to get it."""
+        if self._is_reaped:
+            return False
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+    # -- its end
+
+    def has_ended(self) -> bool:
+        """Whether the process itself has ended."""
+        if self.status is None:
+            try:
+                found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            except ChildProcessError:  # somebody else has reaped it
+                self.status = self.process.wait()
+            else:
+                if found is not None:
+                    self.status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        return self.status is not None
+
+    async def ended(self) -> None:
+        """Return when the process itself has ended."""
+        if self.has_ended():
+            return
+        try:
+            watch = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # not every system has it
+            while not self.has_ended():  # noqa: ASYNC110 - and so nothing tells
+                await asyncio.sleep(LONGEST_LOOK)
+            return
+        aio = asyncio.get_running_loop()
+        over = asyncio.Event()
+        aio.add_reader(watch, over.set)
+        try:
+            await over.wait()
+        finally:
+            aio.remove_reader(watch)
+            os.close(watch)
+        self.has_ended()
+
+    async def group_ended(self) -> None:
+        """Return when the process has ended, and so have all that it has started and that are of its group."""
+        await self.ended()
+        pause = SHORTEST_LOOK
+        while _lives(self.pid):  # nothing tells of the end of others' children
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_LOOK)
+
+    async def group_ended_within(self, seconds: float) -> bool:
+        """The same, if that takes no longer than `seconds`; whether it does not."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.group_ended()
+        except TimeoutError:
+            return False
+        return True
+
+    async def kill(self) -> None:
+        """Kill the whole group."""
+        self.signal(signal.SIGKILL)
+        await self.group_ended_within(AFTER_KILL)
+
+    def reap(self) -> None:
+        """Let nothing be left of it: whoever lives is killed."""
+        if self._is_reaped:
+            return
+        self.signal(signal.SIGKILL)
+        self._is_reaped = True
+        groupreaper.release(self.pid)
+        with suppress(subprocess.TimeoutExpired):
+            status = self.process.wait(AFTER_KILL)  # no time at all, for it has been killed
+            if self.status is None:
+                self.status = status
+
+    def close(self) -> None:
+        """Let go of its pipes."""
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _lives(group: int) -> bool:
+    """Whether somebody of a group lives. Who has ended does not, even if not reaped: in a container that takes long."""
+    try:
+        os.killpg(group, 0)
+        numbers = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - it is quicker
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of those who live, Linux says so only of others' programs; macOS of the dead
+        return False
+    except OSError:  # there is no such folder
+        return True
+    return any(_is_of(group, name) for name in numbers)
+
+
+def _is_of(group: int, name: str) -> bool:
+    try:
+        if os.getpgid(int(name)) != group:
+            return False
+        state = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except OSError:  # it has gone meanwhile
+        return False
+    return state not in _DEAD
