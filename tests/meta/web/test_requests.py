@@ -76,6 +76,18 @@ def test_a_connection_takes_one_request_after_the_other(play: Play) -> None:  # 
     play(program)
 
 
+def test_no_response_waits_for_an_acknowledgement(play: Play) -> None:  # E10: what asyncio leaves undone
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/": system.spawn(Answer, lambda asked: "yes")})
+        async with await connect(stage) as peer:
+            await peer.ask()
+            (exchange,) = stage.server._exchanges
+            sock = exchange.transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    play(program)
+
+
 def test_requests_that_come_together_are_answered_in_their_order(play: Play) -> None:  # E10
     async def program(system: ActorSystem) -> None:
         stage = await serve(
@@ -294,13 +306,17 @@ def test_what_is_no_http_is_refused_and_closed(play: Play, sent: bytes) -> None:
     play(program)
 
 
-@pytest.mark.parametrize("version", ["9.9", "2.0"])
-def test_another_version_of_http_is_refused(play: Play, version: str) -> None:  # E10
+@pytest.mark.parametrize(
+    ("method", "version", "status"), [("GET", "2.0", 505), ("HEAD", "9.9", 505), ("CONNECT", "1.1", 501)]
+)
+def test_what_this_server_does_not_do_is_refused(play: Play, method: str, version: str, status: int) -> None:  # E10
     async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/": system.spawn(Answer, lambda asked: "fine")})
+        stage = await serve(system, {"/*": system.spawn(Answer, lambda asked: "fine")})
         async with await connect(stage) as peer:
-            await peer.send(request(version=version))
-            assert (await peer.reply()).status in (400, 505)
+            await peer.send(request(method, version=version))
+            reply = await peer.reply(method)
+            assert (reply.status, reply.headers["connection"]) == (status, "close")
+            assert await peer.cut_off() == b""
 
     play(program)
 

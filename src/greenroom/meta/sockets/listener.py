@@ -51,6 +51,10 @@ class Listener:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             sock = socket.create_server((host, port), family=family, backlog=backlog, reuse_port=reuse_port)
             self._sock = sock
+        if sock.family != getattr(socket, "AF_UNIX", None):
+            # For what it accepts, too. asyncio leaves that out, since Python's listening sockets do not say that they
+            # are TCP's: a response in two pieces then waits for the client's delayed acknowledgement, 40 ms.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setblocking(False)
         self.address = sock.getsockname() if path is None else path
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ResponseWriter"]
 
+IN_ONE = 65_536
+"""Bytes of a body that are written together with the headers."""
+
 
 class ResponseWriter:
     """The side of an HTTP connection that writes. All its methods are for the loop's own thread."""
@@ -53,6 +56,13 @@ class ResponseWriter:
     async def respond(self, response: HttpResponse, method: str) -> None:
         """Write all of it. `BadArgument` if it cannot be written, and then nothing of it is."""
         pairs, body = ready(response, method)
+        if isinstance(body, bytes) and len(body) <= IN_ONE:
+            said = [self._head(response.status, pairs)]
+            if body and method != "HEAD":
+                said.append(self._conn.send(h11.Data(data=body)))
+            said.append(self._conn.send(h11.EndOfMessage()))
+            await self._write(b"".join(said))
+            return
         await self.send_head(response.status, pairs)
         if method != "HEAD":
             if isinstance(body, bytes):
@@ -86,6 +96,9 @@ class ResponseWriter:
 
     async def send_head(self, status: int, pairs: Iterable[tuple[str, str]]) -> None:
         """Begin a response."""
+        await self._write(self._head(status, pairs))
+
+    def _head(self, status: int, pairs: Iterable[tuple[str, str]]) -> bytes:
         pairs = list(pairs)
         names = {name.lower() for name, _ in pairs}
         if "date" not in names:
@@ -94,7 +107,7 @@ class ResponseWriter:
             pairs = [*pairs, ("connection", "close")]
         head = head_of(status, pairs)
         self.has_begun = True
-        await self._write(self._conn.send(head))
+        return self._conn.send(head)
 
     async def send_body(self, piece: bytes) -> None:
         """A piece of its body."""
