@@ -10,6 +10,7 @@ import pytest
 
 from greenroom import ActorSystem
 from greenroom.meta import HttpRequest, HttpResponse, Route
+from greenroom.testing import capture_logs
 from tests.gates import turns
 from tests.meta.web.peers import connect, fetch, request
 from tests.meta.web.stage import Answer, serve
@@ -117,6 +118,19 @@ def test_a_response_that_breaks_off_is_not_ended_as_if_it_were_whole(play: Play)
             await peer.send(request())
             assert not (await peer.cut_off()).endswith(b"0\r\n\r\n")
         assert (await fetch(stage, path="/ok")).text == "fine"
+
+    play(program)
+
+
+@pytest.mark.parametrize("bad", [5, None, ["x"]])
+def test_what_is_no_piece_breaks_a_response_off(play: Play, bad: Any) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/": system.spawn(Answer, lambda asked: HttpResponse(plainly(b"part", bad)))})
+        async with await connect(stage) as peer:
+            with capture_logs() as logs:
+                await peer.send(request())
+                assert (await peer.cut_off()).endswith(b"4\r\npart\r\n")
+            assert any("broke off" in one.getMessage() for one in logs.records)
 
     play(program)
 

@@ -226,6 +226,20 @@ def test_clients_that_wait_for_ever_are_all_closed_in_time(play: Play) -> None: 
     play(program, clock=clock)
 
 
+def test_many_slow_clients_do_not_hold_up_a_good_one(play: Play) -> None:  # R7
+    async def program(system: ActorSystem) -> None:
+        stage = await serve_all(system)
+        slow = [await connect(stage) for _ in range(50)]
+        await asyncio.gather(*(peer.send(b"GET / HTTP/1.1\r\nx") for peer in slow))
+        assert (await fetch(stage)).text == "fine"
+        await asyncio.gather(*(peer.send(b": y\r\nhost: z\r\n\r\n") for peer in slow))
+        for peer in slow:
+            async with peer:
+                assert (await peer.reply()).text == "fine"
+
+    play(program)
+
+
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff", bytes(1000), b""])
 def test_what_is_no_tls_is_cut_off(play: Play, certificates: Certificates, said: bytes) -> None:  # R7
     async def program(system: ActorSystem) -> None:

@@ -162,6 +162,22 @@ def test_settings_that_make_no_sense_are_said_at_once(options: Any) -> None:  # 
         WebSocketClient("wss://localhost/", **options)
 
 
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("tls", {"tls": tls_client(verify=False)}),
+        ("headers", {"headers": {"x": "a\r\nb: c"}}),
+        ("headers", {"headers": {"sp ace": "x"}}),
+        ("headers", {"headers": {"x": "日本"}}),
+        ("headers", {"subprotocols": ["ü"]}),
+    ],
+)
+def test_what_cannot_be_sent_is_said_at_once(field: str, options: Any) -> None:  # E10
+    with pytest.raises(ConfigError) as caught:
+        WebSocketClient("ws://localhost/", **options)
+    assert caught.value.field == field
+
+
 # Servers by hand
 
 

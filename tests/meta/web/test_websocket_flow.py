@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import tracemalloc
@@ -229,6 +230,41 @@ def test_a_small_message_that_unpacks_to_a_huge_one_is_not_unpacked_whole(play: 
                 tracemalloc.stop()
             assert last.code == 1009
             assert peak < 20_000_000
+
+    play(program)
+
+
+def test_small_messages_that_unpack_to_large_ones_are_unpacked_as_their_owner_takes_them(play: Play) -> None:  # R7
+    async def program(system: ActorSystem) -> None:
+        gate, number, size = asyncio.Event(), 500, 200_000
+        heard: list[int] = []
+
+        class Slow(Actor[Any, Any]):
+            async def receive(self, message: Any) -> None:
+                await gate.wait()
+                if isinstance(message, Received):
+                    heard.append(len(message.data))
+                    if len(heard) == number:
+                        message.alias.tell(Write("all"))
+
+        owner = system.spawn(Slow, mailbox=MailboxConfig(capacity=2))
+        stage = await serve(system, {"/ws": WebSocket(owner=owner)})
+        # Together, they are more than is read at once.
+        bombs = frame(BINARY, deflated(os.urandom(1000) + bytes(size - 1000)), rsv=4) * number
+        headers: dict[str, Any] = {"sec_websocket_extensions": "permessage-deflate; client_no_context_takeover"}
+        async with await open_socket(stage, deflate=True, **headers) as peer:
+            tracemalloc.start()
+            try:
+                sending = asyncio.ensure_future(peer.send(bombs))
+                await peer.stuck()
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert peak < 4_000_000
+            gate.set()
+            await sending
+            assert await peer.message() == "all"
+            assert heard == [size] * number
 
     play(program)
 
