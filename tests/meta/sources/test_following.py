@@ -207,6 +207,27 @@ def test_something_else_in_place_of_the_folder_does_not_end_it(play: Play, tmp_p
     play(program)
 
 
+def test_something_else_in_place_of_the_file_does_not_end_it(play: Play, tmp_path: Path) -> None:  # E10
+    path = tmp_path / "log"
+    path.write_bytes(b"one\n")
+
+    async def program(system: ActorSystem) -> None:
+        scene = Scene(system)
+        alias = await follow(scene, path)
+        await expect(scene, b"one")
+        path.rename(tmp_path / "old")
+        for make, remove in ((path.mkdir, path.rmdir), (lambda: os.mkfifo(path), path.unlink)):
+            make()
+            append(tmp_path / "old", b"late\n")
+            await expect(scene, b"late")
+            await read_up_to(alias, path)  # a few looks at the name
+            remove()
+        path.write_bytes(b"two\n")
+        await expect(scene, Rotated, b"two")
+
+    play(program)
+
+
 def test_a_link_that_points_elsewhere_is_another_file(play: Play, tmp_path: Path) -> None:  # E10
     (tmp_path / "a").write_bytes(b"a\n")
     (tmp_path / "b").write_bytes(b"b\n")

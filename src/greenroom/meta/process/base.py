@@ -35,6 +35,9 @@ class MetaBase:
 
     # Whether the handlers run on the system's event loop although they are plain functions: they never block.
     _on_loop: ClassVar[bool] = False
+    # Whether its `start` soon sees by itself that it is to end. Then it is not broken off, which is never quite safe: a
+    # descriptor that it closes at that moment may have become another's.
+    _sees_end: ClassVar[bool] = False
     # What it is called after, if that is not its class.
     _label: ClassVar[str | None] = None
     # What brings it to life; None until it is spawned.

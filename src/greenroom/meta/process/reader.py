@@ -85,6 +85,8 @@ class ThreadReader(Reader):
 
     def break_off(self, hard: bool = False) -> bool:
         """End what it is blocked on."""
+        if self._host.meta._sees_end:
+            return True
         if hard:
             interrupt.raise_in(self._thread)
         return interrupt.break_off(self._thread, self._host.meta)

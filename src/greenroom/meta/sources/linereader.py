@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from greenroom.errors import ConfigError
 from greenroom.meta.process.metaprocess import MetaProcess
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Line", "LineReader", "Rotated"]
 
 CHUNK = 1 << 16
+LONGEST_WAIT = 0.25
+"""Seconds after which a reader that waits for a FIFO looks whether it is to end."""
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -59,6 +61,8 @@ class LineReader(MetaProcess):
         max_size: Bytes: a longer line comes in pieces.
         interval: Seconds between two looks at a file that is followed.
     """
+
+    _sees_end: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -148,6 +152,8 @@ class LineReader(MetaProcess):
             named = self._path.stat()
         except OSError:
             return False  # between the old one and the new
+        if not stat.S_ISREG(named.st_mode):
+            return False  # something else has its name, for now
         return (named.st_dev, named.st_ino) != (mine.st_dev, mine.st_ino) or named.st_size < self._read_so_far()
 
     def _read_so_far(self) -> int:
@@ -160,6 +166,10 @@ class LineReader(MetaProcess):
             self._open()
         except OSError:
             return  # it has gone again; there will be another look
+        if not stat.S_ISREG(os.fstat(self._fd).st_mode):  # likewise
+            os.close(self._fd)
+            self._fd = before
+            return
         os.close(before)
         self._tell_rest(owner)
         self._position = 0
@@ -171,7 +181,7 @@ class LineReader(MetaProcess):
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         while not self.stopping:
-            if not poll.poll(1000 * self._interval):
+            if not poll.poll(1000 * LONGEST_WAIT):
                 continue
             try:
                 chunk = os.read(self._fd, CHUNK)
