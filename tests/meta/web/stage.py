@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from greenroom import Actor, ActorRef, ActorSystem, Alias, Context
 from greenroom.errors import HttpError
@@ -88,7 +88,7 @@ async def until(condition: Callable[[], bool]) -> None:
 class Answer(Actor[Any, Any]):
     """Answers with the result of a function."""
 
-    answers = (HttpError,)
+    answers: ClassVar[tuple[type[Exception], ...]] = (HttpError,)
 
     def __init__(self, answer: Callable[[Any], Any]) -> None:
         self.answer = answer
@@ -100,7 +100,7 @@ class Answer(Actor[Any, Any]):
 class AsyncAnswer(Actor[HttpRequest, Any]):
     """The same, with a function to wait for."""
 
-    answers = (HttpError,)
+    answers: ClassVar[tuple[type[Exception], ...]] = (HttpError,)
 
     def __init__(self, answer: Callable[[HttpRequest], Awaitable[Any]]) -> None:
         self.answer = answer

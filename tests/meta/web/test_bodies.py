@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -214,6 +214,25 @@ def test_a_streamed_body_that_breaks_off_is_an_error_for_its_reader(play: Play) 
             await peer.taken()
         error = await probe.receive()
         assert isinstance(error, ConnectionError), repr(error)
+
+    play(program)
+
+
+class Patient(AsyncAnswer):
+    """One that does not mind when a client goes away."""
+
+    answers: ClassVar[tuple[type[Exception], ...]] = (HttpError, ConnectionError)
+
+
+def test_a_client_that_goes_away_need_not_harm_who_reads_its_body(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        actor = system.spawn(Patient, length)
+        stage = await serve(system, {"POST /": Route(actor, stream=True)})
+        async with await connect(stage) as peer:
+            await peer.send(request("POST", headers={"content-length": "10"}) + b"half")
+            await peer.taken()
+        await stage.until_shown("connections", 0)
+        assert (await fetch(stage, "POST", "/", b"12345")).text == "5"
 
     play(program)
 

@@ -63,9 +63,10 @@ class WebSocket:
         handler: The actor class, or function, that gets one connection each, as with `TcpServer`.
         owner: Or the actor that gets them all. By default, the server's parent.
         supervision: What becomes of a handler that fails; by default it is stopped, and its connection closed.
-        authorize: Called with the `HttpRequest`: only True lets it in; an `HttpResponse` is the refusal.
+        authorize: Called with the `HttpRequest`: only True lets it in; an `HttpResponse` that it returns, or an
+            `HttpError` that it raises, is the refusal.
         subprotocols: Those that the server speaks, the best first.
-        max_message: Bytes that a message may have.
+        max_message: Bytes that a message may have, unpacked.
         ping_interval: Seconds of silence until the other side is asked whether it is still there; None for never.
         ping_timeout: Seconds that it has to answer.
     """
