@@ -63,8 +63,7 @@ class ProgramOutlet(Outlet):
         pending: deque[object] = self._pending or deque()
         self._owner = self._waiter = self._pending = None
         if waiter is not None:
-            waiter.finish = _nothing
-            pending.popleft()  # that is what it brings
+            pending.popleft()  # which it brings: it stays in line, before the others
         for message in pending:
             if owner is not None:
                 self._loop.admission.wait_for_room(owner, Waiter(message, self.alias, Lane.DATA, _nothing))

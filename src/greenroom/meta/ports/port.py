@@ -145,7 +145,7 @@ class Port(MetaProcess):
         to = {"message": subprocess.PIPE, "stdout": subprocess.STDOUT, "inherit": None, "null": subprocess.DEVNULL}
         environment = {**(os.environ if self._environment is None else self._environment), **self._extra}
         self._program = Program(
-            self._command, stderr=to[self._stderr], cwd=self._cwd, env=environment, shell=self._shell
+            self._command, stderr=to[self._stderr], cwd=self._cwd, environment=environment, shell=self._shell
         )
 
     @property

@@ -6,10 +6,9 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from greenroom.meta.ports import groupreaper
 from greenroom.wire.forks import no_forks
@@ -31,15 +30,26 @@ class Program:
 
     __slots__ = ("_is_reaped", "pid", "process", "status")
 
-    def __init__(self, command: Sequence[str | os.PathLike[str]] | str, **options: Any) -> None:
+    def __init__(
+        self,
+        command: Sequence[str | os.PathLike[str]] | str,
+        *,
+        stderr: int | None,
+        cwd: str | os.PathLike[str] | None,
+        environment: Mapping[str, str],
+        shell: bool,
+    ) -> None:
         with no_forks:
             self.process: subprocess.Popen[bytes] = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=stderr,
+                cwd=cwd,
+                env=environment,
+                shell=shell,
                 start_new_session=True,
                 bufsize=0,
-                **options,
             )
         self.pid = self.process.pid
         # How it has ended; None if it has not.
