@@ -47,7 +47,7 @@ from tests.meta.blocked import (
     wait_async,
     wait_for_an_event,
 )
-from tests.meta.cast import BAD, AsyncOwner, Diary, Ended, Held, Owner, Scene, noted, pair
+from tests.meta.cast import BAD, AsyncOwner, Diary, Ended, Held, Owner, Ref, Scene, noted, pair
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -359,12 +359,14 @@ def test_a_parent_that_is_given_no_time_to_stop_ends_without_complaint(
         meta = blocked(props, block)
         child = ChildSpec("owner", Owner, (TestProbe(system).ref,), shutdown=Shutdown.KILL)
         boss = system.spawn(Supervisor, Supervisor.spec(children=[child]))
-        owner = (await boss.ask(WhichChildren()))[0].ref
+        owner: Ref | None = (await boss.ask(WhichChildren()))[0].ref
+        assert owner is not None
         alias = await owner.ask(lambda ctx: ctx.spawn_meta(meta))
         await props.begun.wait()
         await boss.ask(StopChild("owner"))
         await alias.terminated()
-        while reads():
+        assert len(meta.reasons) == 1
+        while reads():  # noqa: ASYNC110 - its thread leaves when it is broken off, and nobody is told
             await asyncio.sleep(0)
 
     play(program, stop_timeout=IN_TIME)

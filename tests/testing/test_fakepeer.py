@@ -154,7 +154,7 @@ def test_a_peer_that_closes_its_side_hears_the_rest() -> None:  # B1
 def test_packets_and_requests_pass_too() -> None:  # B1
     heard: list[Any] = []
 
-    def hello(_: Context[HttpRequest], request: HttpRequest) -> str:
+    def hello(_: Context, request: HttpRequest) -> str:
         return f"hello {request.params['name']}"
 
     class Web(Actor[Any, Any]):

@@ -16,7 +16,8 @@
 14  replies it owed fail; its watchers, its parent, those linked to it, and those who await its end are told
 15  observers are told
 
-A kill goes straight to TERMINATED: 4 is left out. An actor that never started has only 3, 5 and 9 to 15.
+A kill goes straight to TERMINATED: 4 is left out. An actor that never started has only 3, 5 and 9 to 15; a
+meta-process has 8 all the same.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.life.hooks import Procedure, attempt_hook
+from greenroom.actor.life.hooks import Procedure, attempt_hook, do
 from greenroom.actor.messaging.drain import drain
 from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.signals import PostStop, PreStop
@@ -173,6 +174,8 @@ def close(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
         if cell.task is not None:  # a hook before this one has suspended, and nobody is told of it twice
             life.set_deadline(cell, record)
         yield from attempt_hook(record, "post_stop", PostStop())
+    elif type(cell.ref) is Alias:  # what it was spawned with holds sockets and files already
+        yield from do(record, record.spec.args[0].end_unstarted, extras.ending)
     life.conclude(cell, record)
 
 

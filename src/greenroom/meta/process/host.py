@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from greenroom._core.current import current_handoffs
 from greenroom._core.delivery.admission import Waiter
+from greenroom.actor.api.becoming import close_unawaited
 from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.messaging.blocking import block_for_room
 from greenroom.actor.messaging.question import Question
@@ -274,15 +275,18 @@ class MetaHost:
         else:
             life.request_failure(self.ctx.cell, error, why="because its start() raised")
 
-    def end_unstarted(self) -> None:
-        """Its parent ended while it was made."""
+    def end_unstarted(self, reason: ExitReason, *, awaits: bool) -> Awaitable[object] | None:
+        """It ends before it has started: what is still to be awaited, if something is and somebody `awaits` it."""
         self._stop()
         self.meta._state = TERMINATED
-        result = self._attempt_terminate(NORMAL)
-        if isawaitable(result):  # nobody can await it here
-            getattr(result, "close", lambda: None)()
+        result = self._attempt_terminate(reason)
+        if isawaitable(result):
+            if awaits:
+                return self._end_slowly(reason, None, result)
+            close_unawaited(result)
             self.meta._give_up()
         close_held(self.meta)
+        return None
 
     def _stop(self) -> None:
         self.is_stopping = True

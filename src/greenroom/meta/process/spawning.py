@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.api.props import props
 from greenroom.errors import ActorTerminated, DispatcherExists, NotAMeta
+from greenroom.exits import NORMAL
 from greenroom.meta.process.actors import LoopMeta, PoolMeta
 from greenroom.meta.process.birth import Birth, host_of
 from greenroom.meta.process.options import DEFAULTS, MetaOptions
@@ -54,8 +55,9 @@ def spawn_meta(
         host.detach()
         system._take_meta_back(alias)
         raise
+    birth.is_ready = True
     if not system._start_meta(alias):
-        host.end_unstarted()
+        birth.end_unstarted(NORMAL, awaits=False)
         raise ActorTerminated(parent.self, "it ended while its meta-process was made")
     return alias
 

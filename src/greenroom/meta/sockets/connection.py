@@ -283,6 +283,11 @@ class TcpConnection(MetaProcess):
         wire.close("stopped", abort=reason is KILLED)
         return self._until_lost(wire)
 
+    def _give_up(self) -> None:
+        """Nobody waits for it: break it off."""
+        if self._wire is not None:
+            self._break_off(self._wire)
+
     async def _until_lost(self, wire: Wire) -> None:
         over = asyncio.Event()
         wire.on_lost(over.set)
@@ -292,9 +297,12 @@ class TcpConnection(MetaProcess):
         except TimeoutError:
             pass
         finally:
-            if not wire.lost:
-                wire.transport.abort()
-            wire.give_up()
+            self._break_off(wire)
+
+    def _break_off(self, wire: Wire) -> None:
+        if not wire.lost:
+            wire.transport.abort()
+        wire.give_up()
 
 
 class AcceptedConnection(TcpConnection):

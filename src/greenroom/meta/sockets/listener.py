@@ -38,8 +38,9 @@ class Listener:
         self._network: Network | None = network_of(loop)
         self._backlog = backlog
         self._is_closed = False
-        # Connections that are being secured.
+        # Connections that are being secured, and others that have been accepted only just now.
         self._handshakes: dict[_Handshake | _Accepted, None] = {}
+        self._arriving: dict[_Handshake | _Accepted, None] = {}
         self._server: asyncio.AbstractServer | None = None
         self._sock: socket.socket | None = sock
         host, port = where
@@ -78,27 +79,37 @@ class Listener:
             self._network.listen(self.address, make)
             return
         aio = asyncio.get_running_loop()
-        if tls is not None:
-            may_secure = partial(self._may_secure, may_take)
-            timeouts = (handshake_timeout, shutdown_timeout)
-            if not isinstance(aio, asyncio.BaseEventLoop):
-                # uvloop cannot secure a connection that it has accepted (`start_tls` resets it), and keeps those to
-                # itself that it accepts and secures. So they are accepted here.
-                assert self._sock is not None
-                self._sock.listen(self._backlog)
-                take = partial(_Accepted, make, tls, timeouts, self._handshakes)
-                aio.add_reader(self._sock, self._accept, aio, take, may_secure)
-                return
-            make = partial(_Handshake, make, tls, timeouts, self._handshakes, may_secure)
-        is_unix = self._sock is not None and self._sock.family == getattr(socket, "AF_UNIX", None)
-        create: Any = aio.create_unix_server if is_unix else aio.create_server
-        # Without serving at once, it is made without a wait: it can be closed, or broken off, at any time.
-        server = self._server = await create(make, sock=self._sock, backlog=self._backlog, start_serving=False)
-        await server.start_serving()
+        assert self._sock is not None
+        may_secure = partial(self._may_secure, may_take)
+        secured: dict[str, Any] = {"ssl_handshake_timeout": handshake_timeout, "ssl_shutdown_timeout": shutdown_timeout}
+        if isinstance(aio, asyncio.BaseEventLoop):
+            # Accepted here: asyncio's own server forgets a connection that it accepts just before it is closed.
+            if tls is not None:
+                make = partial(_Handshake, make, {"sslcontext": tls, **secured}, self._handshakes, may_secure)
+            self._accept_by(partial(_Accepted, make, {}, self._arriving), self._is_listening)
+        elif tls is not None:
+            # uvloop cannot secure a connection that it has accepted (`start_tls` resets it), and keeps those to itself
+            # that it accepts and secures.
+            self._accept_by(partial(_Accepted, make, {"ssl": tls, **secured}, self._handshakes), may_secure)
+        else:
+            is_unix = self._sock.family == getattr(socket, "AF_UNIX", None)
+            create: Any = aio.create_unix_server if is_unix else aio.create_server
+            # Without serving at once, it is made without a wait: it can be closed, or broken off, at any time.
+            server = self._server = await create(make, sock=self._sock, backlog=self._backlog, start_serving=False)
+            await server.start_serving()
+
+    def _is_listening(self) -> bool:
+        return not self._is_closed
 
     def _may_secure(self, may_take: Callable[[], bool]) -> bool:
         """Whether a connection may be secured: one that asyncio had accepted may be up only after the end."""
         return not self._is_closed and may_take()
+
+    def _accept_by(self, take: Callable[[socket.socket], _Accepted], may_take: Callable[[], bool]) -> None:
+        assert self._sock is not None
+        self._sock.listen(self._backlog)
+        aio = asyncio.get_running_loop()
+        aio.add_reader(self._sock, self._accept, aio, take, may_take)
 
     def _accept(
         self, aio: asyncio.AbstractEventLoop, take: Callable[[socket.socket], _Accepted], may_take: Callable[[], bool]
@@ -141,47 +152,41 @@ class Listener:
             with suppress(RuntimeError, ValueError):  # outside of a loop it has never been read
                 asyncio.get_running_loop().remove_reader(self._sock)
             self._sock.close()
-        for handshake in list(self._handshakes):
-            handshake.abort()
+        for accepted in [*self._handshakes, *self._arriving]:
+            accepted.abort()
 
 
 class _Accepted:
-    """A connection until it is secured, on uvloop."""
+    """A connection until it has a transport, and on uvloop until it is secured."""
+
+    __slots__ = ("_has_begun", "_make", "_sock", "_task", "_tls", "_under_way")
 
     def __init__(
-        self,
-        make: Callable[[], Any],
-        tls: Any,
-        timeouts: tuple[float, float],
-        under_way: dict[Any, None],
-        sock: socket.socket,
+        self, make: Callable[[], Any], tls: dict[str, Any], under_way: dict[Any, None], sock: socket.socket
     ) -> None:
         self._make = make
         self._tls = tls
-        self._timeouts = timeouts
         self._under_way = under_way
         self._sock = sock
+        self._has_begun = False
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Secure it."""
+        """Have it made."""
         self._under_way[self] = None
-        self._task = asyncio.get_running_loop().create_task(self._secure())
+        self._task = asyncio.get_running_loop().create_task(self._take())
+        self._task.add_done_callback(self._done)
 
-    async def _secure(self) -> None:
-        handshake_timeout, shutdown_timeout = self._timeouts
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                self._make,
-                self._sock,
-                ssl=self._tls,
-                ssl_handshake_timeout=handshake_timeout,
-                ssl_shutdown_timeout=shutdown_timeout,
-            )
-        except (OSError, asyncio.CancelledError):  # it failed, took too long, or is not wanted any more
-            pass
-        finally:
-            self._under_way.pop(self, None)
+    async def _take(self) -> None:
+        self._has_begun = True
+        # It may fail, take too long, or be not wanted any more.
+        with suppress(OSError, asyncio.CancelledError):
+            await asyncio.get_running_loop().connect_accepted_socket(self._make, self._sock, **self._tls)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(self, None)
+        if not self._has_begun:  # then there is no transport to close it
+            self._sock.close()
 
     def abort(self) -> None:
         """It is not wanted any more."""
@@ -197,14 +202,12 @@ class _Handshake(asyncio.Protocol):
     def __init__(
         self,
         make: Callable[[], Any],
-        tls: Any,
-        timeouts: tuple[float, float],
+        tls: dict[str, Any],
         under_way: dict[Any, None],
         may_take: Callable[[], bool],
     ) -> None:
         self._make = make
         self._tls = tls
-        self._timeouts = timeouts
         self._under_way = under_way
         self._may_take = may_take
         self._task: asyncio.Task[None] | None = None
@@ -225,16 +228,8 @@ class _Handshake(asyncio.Protocol):
         self._task = asyncio.get_running_loop().create_task(self._secure())
 
     async def _secure(self) -> None:
-        handshake_timeout, shutdown_timeout = self._timeouts
         try:
-            secured = await asyncio.get_running_loop().start_tls(
-                self._transport,
-                self,
-                self._tls,
-                server_side=True,
-                ssl_handshake_timeout=handshake_timeout,
-                ssl_shutdown_timeout=shutdown_timeout,
-            )
+            secured = await asyncio.get_running_loop().start_tls(self._transport, self, server_side=True, **self._tls)
         except (OSError, asyncio.CancelledError):  # it failed, took too long, or is not wanted any more
             self._transport.abort()
             return

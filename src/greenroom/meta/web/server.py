@@ -294,7 +294,12 @@ class WebServer(MetaProcess):
             alarm = set_call(self.loop, self.limits.linger, self._over.set)
             await self._over.wait()
             alarm.disarm(self.loop.timers)
+        self._give_up()
+        await self._applications.shutdown()
+
+    def _give_up(self) -> None:
+        """Close all, whether it is asked something or not."""
+        self._before_children_end()
         for exchange in list(self._exchanges):
             exchange.close(abort=True)
         self._applications.close(abort=True)
-        await self._applications.shutdown()
