@@ -37,6 +37,10 @@ class Connection(Actor[object]):
     def __init__(self, alias: Alias) -> None:
         self.alias = alias
 
+    def pre_start(self) -> None:
+        """Watch the connection: it may be over before it has this owner."""
+        self.ctx.watch(self.alias)
+
     @handles(Received)
     def echo(self, message: Received) -> None:
         """Send it back."""
@@ -45,8 +49,11 @@ class Connection(Actor[object]):
         self.alias.tell(Write(message.data))
 
     @handles(Closed)
-    def end(self, message: Closed) -> None:
+    def note_end(self, message: Closed) -> None:
         """The other side is gone."""
+
+    def on_terminated(self, ref: ActorRef, cause: BaseException | None) -> None:
+        """The connection is over."""
         self.ctx.stop()
 
 

@@ -15,6 +15,7 @@ PROGRAMS = {
     "examples.echo": ["--clients", "20"],
     "examples.chat": [],
     "examples.programs": ["--count", "6000"],
+    "examples.ingest": ["--lines", "2000", "--kills", "10"],
 }
 
 
