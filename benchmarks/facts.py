@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.erlang import toolchain
 
-PIP_PEERS = ("pykka", "uvloop", "xoscar")
+PIP_PEERS = ("pykka", "uvloop", "uvicorn", "xoscar")
 
 
 def is_compiled() -> bool | None:

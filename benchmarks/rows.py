@@ -60,6 +60,14 @@ def _asyncio(name: str, work: str, size: int, quick_size: int) -> Program:
     return _python_peer(name, "asyncio_programs", (work,), size, quick_size)
 
 
+def _streams(loop: str, work: str, size: int, quick_size: int) -> Program:
+    return _python_peer(f"asyncio streams, {loop}", "socket_programs", (work, loop), size, quick_size)
+
+
+def _uvicorn(parser: str, size: int, quick_size: int) -> Program:
+    return _python_peer(f"uvicorn, {parser}", "socket_programs", (f"uvicorn_{parser}", "uvloop"), size, quick_size)
+
+
 def _erlang(work: str, size: int, quick_size: int) -> Program:
     return Program(ERLANG, partial(launch_erlang, work), size, quick_size)
 
@@ -200,6 +208,51 @@ ROWS: tuple[Row, ...] = (
         _ours("two_processes", 10_000_000, 3_000_000),
         (Comparison(None, at_most(0.6)),),
         build=Build.ANY,
+    ),
+    Row(
+        "P16",
+        "TCP echo, 64 connections, asyncio",
+        RATE,
+        _ours("sockets", 200_000, 30_000, arguments=("echo", "asyncio")),
+        (Comparison(_streams("asyncio", "echo", 200_000, 30_000), at_least(0.8)),),
+        rounds=3,
+        quick_rounds=1,
+    ),
+    Row(
+        "P16U",
+        "TCP echo, 64 connections, uvloop",
+        RATE,
+        _ours("sockets", 300_000, 50_000, arguments=("echo", "uvloop")),
+        (Comparison(_streams("uvloop", "echo", 300_000, 50_000), at_least(0.8)),),
+        rounds=3,
+        quick_rounds=1,
+    ),
+    Row(
+        "P16H",
+        "HTTP requests, 64 connections, uvloop",
+        RATE,
+        _ours("sockets", 30_000, 5_000, arguments=("http", "uvloop")),
+        (Comparison(_uvicorn("h11", 30_000, 5_000)), Comparison(_uvicorn("httptools", 60_000, 10_000))),
+        rounds=3,
+        quick_rounds=1,
+    ),
+    Row(
+        "P16M",
+        "bytes per idle connection",
+        BYTES,
+        _ours("sockets", 10_000, 2_000, arguments=("idle", "uvloop")),
+        (Comparison(None, at_most(16_384)), Comparison(_streams("uvloop", "idle", 10_000, 2_000))),
+        rounds=2,
+        quick_rounds=1,
+    ),
+    Row(
+        "P16S",
+        "connections that come and are dropped, uvloop",
+        RATE,
+        _ours("sockets", 20_000, 4_000, arguments=("storm", "uvloop")),
+        (Comparison(_streams("uvloop", "storm", 20_000, 4_000)),),
+        rounds=3,
+        quick_rounds=1,
     ),
     Row(
         "P17",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 
 import pytest
 
@@ -19,12 +20,13 @@ from benchmarks.ours import (
     pure_pingpong,
     random_targets,
     ring,
+    sockets,
     spawn,
     stepping,
     timers,
 )
 from benchmarks.ours.stage import expect_all_handled, perform, seat
-from benchmarks.peers import asyncio_programs
+from benchmarks.peers import asyncio_programs, socket_programs
 from benchmarks.program import Report, Unavailable
 from greenroom import COMPILED, Actor, ActorSystem, SystemConfig
 
@@ -66,6 +68,18 @@ def test_a_program_does_all_its_work(work: Work, size: int) -> None:
 def test_a_program_for_uvloop_does_all_its_work(work: Work) -> None:
     pytest.importorskip("uvloop")
     assert work(50).value > 0.0
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("work", ["echo", "http", "idle", "storm"])
+@pytest.mark.parametrize("program", [sockets, socket_programs])
+def test_a_program_with_sockets_does_all_its_work(program: ModuleType, work: str, loop: str) -> None:
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    if work == "http" and program is socket_programs:
+        work = "uvicorn_h11"
+    value = program.run(work, loop, 400).value
+    assert value > 0.0 or work == "idle"  # so few may find room in what is there
 
 
 @pytest.mark.parametrize("work", [pure_pingpong.run, pure_ask.run])
