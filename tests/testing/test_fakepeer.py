@@ -24,6 +24,7 @@ from greenroom.meta import (
     WebServer,
     Write,
 )
+from greenroom.meta.simulated.network import network_of
 from greenroom.testing import FakeConnection, FakePeer, Simulation
 
 SERVER = ("127.0.0.1", 7)
@@ -149,6 +150,39 @@ def test_a_peer_that_closes_its_side_hears_the_rest() -> None:  # B1
         return answer, connection.is_closed
 
     assert Simulation(seed=1).run(program) == (b"hello", True)
+
+
+def test_all_that_comes_while_nobody_reads_is_there_afterwards() -> None:  # B1
+    class Slow(asyncio.Protocol):
+        def __init__(self) -> None:
+            self.received: list[bytes] = []
+
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+            transport.pause_reading()
+
+        def data_received(self, data: bytes) -> None:
+            self.received.append(data)
+
+    async def program(system: ActorSystem) -> list[bytes]:
+        slow = Slow()
+        network = network_of(system._loop)
+        assert network is not None
+        network.bind_stream(SERVER)
+        network.listen(SERVER, lambda: slow)
+        connection = await FakePeer(system, delay=1.0).connect(SERVER)
+        for word in (b"one", b"two", b"three"):
+            connection.send(word)
+        await asyncio.sleep(5)
+        assert slow.received == []
+        slow.transport.resume_reading()
+        connection.send(b"four")
+        await asyncio.sleep(0.5)
+        assert slow.received == [b"one", b"two", b"three"]
+        await asyncio.sleep(0.5)
+        return slow.received
+
+    assert Simulation(seed=1).run(program) == [b"one", b"two", b"three", b"four"]
 
 
 def test_packets_and_requests_pass_too() -> None:  # B1

@@ -32,6 +32,26 @@ class LinkFaults:
     cut: float = 0.0
     """How likely it is, for each piece, that the connection breaks instead."""
 
+    def pieces(self, data: bytes, random: Random) -> list[bytes]:
+        """What becomes of `data` on the way."""
+        if not self.split or len(data) < 2:
+            return [data]
+        pieces = []
+        while len(data) > 1 and random.random() < 0.5:
+            at = 1 + int(random.random() * (len(data) - 1))
+            pieces.append(data[:at])
+            data = data[at:]
+        return [*pieces, data]
+
+    def seconds(self, random: Random) -> float:
+        """How long the next piece takes."""
+        low, high = self.delay
+        return low + (high - low) * random.random() if high > low else low
+
+    def strikes(self, random: Random) -> bool:
+        """Whether it breaks at the next piece."""
+        return self.cut > 0 and random.random() < self.cut
+
 
 class SimulatedTransport(asyncio.Transport):
     """One end of a link."""
@@ -46,6 +66,8 @@ class SimulatedTransport(asyncio.Transport):
         # What is on its way to the other end, or waits there to be read: None is the end of the stream.
         self._in_flight: deque[bytes | None] = deque()
         self._unread = 0
+        # How many of them have arrived while the other end was paused.
+        self._held = 0
         self._due = 0.0
         self._high = 65_536
         self._is_paused = False
@@ -83,8 +105,11 @@ class SimulatedTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         """Go on."""
         self._is_paused = False
-        if self._other is not None:
-            self._other._deliver_soon(0.0)
+        other = self._other
+        if other is not None:
+            held, other._held = other._held, 0
+            for _ in range(held):
+                set_call(self._loop, 0.0, other._deliver)
 
     def can_write_eof(self) -> bool:
         """It can."""
@@ -95,16 +120,16 @@ class SimulatedTransport(asyncio.Transport):
         if not self._has_ended and not self._is_over:
             self._has_ended = True
             self._in_flight.append(None)
-            self._deliver_soon(self._delay())
+            self._deliver_soon(self._faults.seconds(self._random))
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send it, in one piece or in several."""
         if self._is_over or self._has_ended or not data:
             return
-        for piece in self._pieces(bytes(data)):
+        for piece in self._faults.pieces(bytes(data), self._random):
             self._in_flight.append(piece)
             self._unread += len(piece)
-            self._deliver_soon(self._delay())
+            self._deliver_soon(self._faults.seconds(self._random))
         if self._unread > self._high and not self._has_stopped_writer:
             self._has_stopped_writer = True
             self._protocol.pause_writing()
@@ -126,20 +151,6 @@ class SimulatedTransport(asyncio.Transport):
 
     # -- on the way
 
-    def _pieces(self, data: bytes) -> list[bytes]:
-        if not self._faults.split or len(data) < 2:
-            return [data]
-        pieces = []
-        while len(data) > 1 and self._random.random() < 0.5:
-            at = 1 + int(self._random.random() * (len(data) - 1))
-            pieces.append(data[:at])
-            data = data[at:]
-        return [*pieces, data]
-
-    def _delay(self) -> float:
-        low, high = self._faults.delay
-        return low + (high - low) * self._random.random() if high > low else low
-
     def _deliver_soon(self, delay: float) -> None:
         """Have the first of what is on its way arrive, after what was sent before it."""
         self._due = max(self._due, self._loop.now() + delay)
@@ -149,10 +160,13 @@ class SimulatedTransport(asyncio.Transport):
         other = self._other
         if other is None or other._is_over:
             self._in_flight.clear()  # nobody is there to take it
-        if not self._in_flight or other is None or other._is_paused:
+        if not self._in_flight or other is None:
             self._end_if_flushed()
             return
-        if self._faults.cut and self._random.random() < self._faults.cut:
+        if other._is_paused:
+            self._held += 1
+            return
+        if self._faults.strikes(self._random):
             self.cut()
             return
         piece = self._in_flight.popleft()
