@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -228,6 +230,19 @@ def test_nobody_listens() -> None:
             await FakePeer(system).connect(SERVER)
 
     Simulation(seed=1).run(program)
+
+
+def test_a_system_that_had_a_peer_is_forgotten_when_its_simulation_is_over() -> None:
+    systems: list[weakref.ref[ActorSystem]] = []
+
+    async def program(system: ActorSystem) -> None:
+        systems.append(weakref.ref(system))
+        await serve(system)
+        await FakePeer(system).connect(SERVER)
+
+    Simulation(seed=1).run(program)
+    gc.collect()
+    assert [system() for system in systems] == [None]
 
 
 def test_it_is_for_simulations_and_refuses_faults_that_make_no_sense() -> None:

@@ -7,8 +7,8 @@ import errno
 from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
+from greenroom.meta.simulated.belongings import belonging
 from greenroom.meta.simulated.link import LinkFaults, SimulatedTransport, link
 from greenroom.meta.streams.alarms import set_call
 
@@ -101,15 +101,6 @@ class Network:
         set_call(self._loop, 0.0, arrive)
 
 
-_networks: WeakKeyDictionary[Any, Network] = WeakKeyDictionary()
-
-
 def network_of(loop: Loop) -> Network | None:
     """The network of a system that is simulated; None for a real one, which has the real network."""
-    if loop.director is None:
-        return None
-    system = loop.host.port
-    found = _networks.get(system)
-    if found is None:
-        found = _networks[system] = Network(loop)
-    return found
+    return belonging(loop, Network)
