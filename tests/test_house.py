@@ -41,7 +41,7 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 KIT_FLOORS = [
     ["faults", "checks", "probing", "tracing"],
     ["effects", "simulating"],
-    ["harness", "exploring"],
+    ["harness", "exploring", "fakeprogram"],
     ["strategies", "seeds", "fakepeer"],
     ["machine", "plugin"],
     ["testing"],  # greenroom/testing/__init__.py

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from greenroom.testing.checks.logs import CapturedLogs, capture_logs
     from greenroom.testing.exploring.exploration import Failure, Report, explore
     from greenroom.testing.fakepeer import FakeConnection, FakePeer
+    from greenroom.testing.fakeprogram import FakeProgram
     from greenroom.testing.harness.harness import ActorHarness
     from greenroom.testing.probing.probe import TestProbe
     from greenroom.testing.simulating.simulation import Simulation
@@ -28,6 +29,7 @@ __all__ = [
     "Failure",
     "FakeConnection",
     "FakePeer",
+    "FakeProgram",
     "HookCall",
     "HookLog",
     "Leak",
@@ -53,6 +55,7 @@ _FROM = {
     "Failure": "testing.exploring.exploration",
     "FakeConnection": "testing.fakepeer",
     "FakePeer": "testing.fakepeer",
+    "FakeProgram": "testing.fakeprogram",
     "HookCall": "testing.checks.lifecycles",
     "HookLog": "testing.checks.lifecycles",
     "Leak": "testing.checks.leaks",

@@ -1,7 +1,7 @@
-"""`FakePeer`: the other side of a connection, in a simulation.
+"""`FakePeer`: the other side of a connection, or of a port, in a simulation.
 
 There are no sockets in a simulation, but servers and clients run there all the same, on a network in memory. A
-`FakePeer` is whoever is at its other end, and does what a test tells it to.
+`FakePeer` is whoever is at its other end, and does what a test tells it to. So are the programs that ports run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from greenroom.actor.messaging.ref import Alias
 from greenroom.errors import BadArgument, ConfigError
 from greenroom.meta.simulated.link import LinkFaults, SimulatedTransport
 from greenroom.meta.simulated.network import Network, network_of
-from greenroom.meta.streams.checks import require_seconds
+from greenroom.meta.simulated.program import Programs, SimulatedProgram, programs_of
+from greenroom.meta.streams.checks import require_seconds, require_type
+from greenroom.testing.fakeprogram import FakeProgram, exit_status
 
 if TYPE_CHECKING:
     from greenroom.system.system import ActorSystem
@@ -23,7 +25,7 @@ __all__ = ["FakeConnection", "FakePeer"]
 
 
 class FakePeer:
-    """Connects to the servers of a simulated system, and takes the connections of its clients.
+    """Connects to the servers of a simulated system, takes the connections of its clients, and is its programs.
 
     >>> from greenroom import Actor, ActorSystem, handles
     >>> from greenroom.meta import Lines, Received, TcpServer, Write
@@ -49,14 +51,14 @@ class FakePeer:
         system: The simulated system.
         delay: Seconds that each piece of data takes, at least and at most; the seed decides.
         split: Whether pieces come apart on the way, where the seed decides.
-        cut: How likely it is, for each piece, that the connection breaks instead.
+        cut: How likely it is, for each piece, that the connection breaks instead, or that the program is killed.
     """
 
     def __init__(
         self, system: ActorSystem, *, delay: float | tuple[float, float] = 0.0, split: bool = False, cut: float = 0.0
     ) -> None:
-        network = network_of(system._loop)
-        if network is None:
+        network, programs = network_of(system._loop), programs_of(system._loop)
+        if network is None or programs is None:
             raise BadArgument("a FakePeer is for a system that is simulated: connect to a real one with a real socket")
         low, high = delay if isinstance(delay, tuple) else (delay, delay)
         require_seconds("delay", low)
@@ -65,6 +67,7 @@ class FakePeer:
             raise ConfigError("cut", cut, "must be from 0 to 1: how likely it is")
         self._system = system
         self._network: Network = network
+        self._programs: Programs = programs
         self._faults = LinkFaults((low, max(low, high)), split, cut)
         self._scripts: set[asyncio.Task[None]] = set()
 
@@ -106,6 +109,19 @@ class FakePeer:
     def stop_listening(self, address: Any) -> None:
         """Take no more connections: clients are refused."""
         self._network.stop_listening(address)
+
+    def program(self, command: str, script: Callable[[FakeProgram], Awaitable[int | None]]) -> None:
+        """Have each `Port(["command", ...])` run `script(program)`, where there would be a process.
+
+        `command` is the program as the port has it, or the last part of that path; with `shell=True`, the whole text.
+        The script returns the exit status, where None is 0; if it raises, that is 1.
+        """
+        require_type("command", command, str, "the name of a program", none=False)
+
+        async def run(program: SimulatedProgram) -> int:
+            return exit_status(await script(FakeProgram(program)))
+
+        self._programs.add(command, run, self._faults)
 
     async def send_packet(self, data: bytes, to: Any, *, sender: Any = ("127.0.0.1", 1)) -> None:
         """Send a UDP packet."""

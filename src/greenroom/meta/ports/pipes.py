@@ -1,19 +1,14 @@
-"""The three pipes of a program.
-
-They are watched by a selector of their own, and not by asyncio's transports: those close a pipe a while after they are
-told to, when its number may be another's, and of uvloop's nobody learns when that is.
-"""
+"""The three pipes of a program."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.delivery.admission import Waiter
-from greenroom._core.scheduler.fdwatch import READ, WRITE, FdWatches
+from greenroom._core.scheduler.fdwatch import READ, WRITE
 from greenroom.lanes import Lane
 from greenroom.meta.ports.messages import Output
 from greenroom.meta.streams.outlet import Outlet
@@ -21,6 +16,8 @@ from greenroom.meta.streams.outlet import Outlet
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.messaging.ref import ActorRef, Alias
+    from greenroom.meta.ports.fdend import FdEnd
+    from greenroom.meta.simulated.pipe import ReadEnd, WriteEnd
     from greenroom.meta.streams.framing import Decoder
 
 __all__ = ["InputPipe", "OutputPipe", "ProgramOutlet"]
@@ -78,33 +75,30 @@ class OutputPipe:
 
     def __init__(
         self,
-        watches: FdWatches,
-        pipe: IO[bytes],
+        source: FdEnd | ReadEnd,
         outlet: ProgramOutlet,
         decoder: Decoder,
         stream: str,
         on_end: Callable[[OutputPipe, BaseException | None], object],
     ) -> None:
-        self._watches = watches
-        self._fd = pipe.fileno()
+        self._source = source
         self._outlet = outlet
         self._decoder = decoder
         self._on_end = on_end
         self.stream = stream
         self.bytes = 0
         self.over = False
-        os.set_blocking(self._fd, False)
-        watches.add(self._fd, READ, self._can_read)
+        source.watch(READ, self._can_read)
 
     def pause(self) -> None:
         """Read nothing for now."""
         if not self.over:
-            self._watches.pause(self._fd)
+            self._source.pause()
 
     def resume(self) -> None:
         """Go on."""
         if not self.over:
-            self._watches.resume(self._fd)
+            self._source.resume()
 
     def _can_read(self, events: int) -> None:
         self._read()
@@ -112,7 +106,7 @@ class OutputPipe:
     def _read(self) -> int:
         """Read what is there, if that is not too much: how many bytes."""
         try:
-            data = os.read(self._fd, CHUNK)
+            data = self._source.read(CHUNK)
         except BlockingIOError:
             return 0
         except OSError as exc:
@@ -154,7 +148,7 @@ class OutputPipe:
         """Read no more. It stays open until the program has ended: else that might be what ends it."""
         if not self.over:
             self.over = True
-            self._watches.remove(self._fd)
+            self._source.unwatch()
             self._on_end(self, error)
 
 
@@ -163,15 +157,12 @@ class InputPipe:
 
     def __init__(
         self,
-        watches: FdWatches,
-        pipe: IO[bytes],
+        sink: FdEnd | WriteEnd,
         high_water: int,
         on_stall: Callable[[bool], object],
         on_lost: Callable[[], object],
     ) -> None:
-        self._watches = watches
-        self._pipe = pipe
-        self._fd = pipe.fileno()
+        self._sink = sink
         self._high_water = high_water
         self._on_lost = on_lost
         self._on_stall = on_stall
@@ -182,8 +173,7 @@ class InputPipe:
         # Whether nothing can be written any more.
         self.over = False
         self.bytes = 0
-        os.set_blocking(self._fd, False)
-        watches.add(self._fd, READ, self._is_ready)  # which it is when nobody reads any more
+        sink.watch(READ, self._is_ready)  # which it is when nobody reads any more
 
     def write(self, data: bytes) -> None:
         """Send it, now or when there is room in the pipe."""
@@ -194,7 +184,7 @@ class InputPipe:
             written = self._push(data)
             if written < len(data) and not self.over:
                 self._buffer += memoryview(data)[written:]
-                self._watch(READ | WRITE)
+                self._sink.watch(READ | WRITE, self._is_ready)
         if len(self._buffer) > self._high_water and self._waiting is None:
             self._waiting = []
             self._on_stall(True)
@@ -222,17 +212,13 @@ class InputPipe:
         """Write nothing more."""
         if not self.over:
             self._end()
-            self._pipe.close()
+            self._sink.close()
 
     def _end(self) -> None:
         self.over = True
-        self._watches.remove(self._fd)
+        self._sink.unwatch()
         self._buffer.clear()
         self._go_on()
-
-    def _watch(self, events: int) -> None:
-        self._watches.remove(self._fd)
-        self._watches.add(self._fd, events, self._is_ready)
 
     def _is_ready(self, events: int) -> None:
         if events & READ:
@@ -242,7 +228,7 @@ class InputPipe:
         if self.over:
             return
         if not self._buffer:
-            self._watch(READ)
+            self._sink.watch(READ, self._is_ready)
             if self._is_closing:
                 self.abort()
                 return
@@ -256,7 +242,7 @@ class InputPipe:
         with memoryview(data) as view:
             while total < len(view):
                 try:
-                    total += os.write(self._fd, view[total : total + CHUNK])
+                    total += self._sink.write(view[total : total + CHUNK])
                 except BlockingIOError:
                     break
                 except OSError:

@@ -6,19 +6,17 @@ import asyncio
 import os
 import shlex
 import signal
-import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom._core.scheduler.fdwatch import FdWatches
 from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.errors import BadArgument, ConfigError, ConnectionClosed, ProgramFailed
 from greenroom.exits import KILLED
 from greenroom.meta.ports.messages import Exited, SendSignal
 from greenroom.meta.ports.pipes import InputPipe, OutputPipe, ProgramOutlet
-from greenroom.meta.ports.program import Program
+from greenroom.meta.ports.program import AFTER_EXIT, Program
 from greenroom.meta.process.metaprocess import MetaProcess
+from greenroom.meta.simulated.program import SimulatedProgram, programs_of
 from greenroom.meta.sockets.messages import Close, CloseWrite, Write
 from greenroom.meta.streams.checks import require_count, require_seconds
 from greenroom.meta.streams.framing import Lines, framing_of
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Port"]
 
 _STDERR = ("message", "stdout", "inherit", "null")
-AFTER_EXIT = 1.0
-"""Seconds that output may still come after the program has ended: others may hold its pipes."""
-BETWEEN_LOOKS = 0.1
 LONGEST_SHOWN = 80
 """Characters of a command, in the log and in errors."""
 
@@ -71,7 +66,8 @@ class Port(MetaProcess):
 
     It runs in a process group of its own. When it ends, or its owner does, so do all processes of that group: they are
     asked to (SIGTERM), and killed if they have not ended after `kill_grace` seconds. If this Python dies without a
-    farewell, they are killed too. The port has ended when all of them have.
+    farewell, they are killed too. The port has ended when all of them have. In a simulation there are no processes:
+    `testing.FakePeer.program()` says what the program does.
 
     Args:
         command: The program and its arguments: `["sort", "-r"]`; with `shell=True`, a text for the shell.
@@ -123,16 +119,15 @@ class Port(MetaProcess):
         self._kill_grace = kill_grace
         self._check = check
         self._high_water = high_water
-        self._program: Program | None = None
-        self._watches: FdWatches | None = None
+        self._program: Program | SimulatedProgram | None = None
         self._outlet: ProgramOutlet | None = None
         self._input: InputPipe | None = None
         # Set when nothing more can come from it.
         self._quiet = asyncio.Event()
         self._owner_end: OwnerEnd | None = None
         self._error: BaseException | None = None
-        # What lets messages in again if the program lives on though it does not read.
-        self._going_on: asyncio.TimerHandle | None = None
+        # Takes back that messages are let in again, if the program lives on though it does not read.
+        self._take_back: Callable[[], object] | None = None
         # Whether its pipes are there.
         self._is_ready = False
         # Whether its owner knows that it has ended.
@@ -142,10 +137,11 @@ class Port(MetaProcess):
 
     def init(self) -> None:
         """Start the program: if that fails, there is no port, and whoever spawns it knows."""
-        to = {"message": subprocess.PIPE, "stdout": subprocess.STDOUT, "inherit": None, "null": subprocess.DEVNULL}
         environment = {**(os.environ if self._environment is None else self._environment), **self._extra}
-        self._program = Program(
-            self._command, stderr=to[self._stderr], cwd=self._cwd, environment=environment, shell=self._shell
+        simulated = programs_of(self._require_host("a port").ctx.cell.loop)
+        begin = Program if simulated is None else simulated.start
+        self._program = begin(
+            self._command, stderr=self._stderr, cwd=self._cwd, environment=environment, shell=self._shell
         )
 
     @property
@@ -159,43 +155,27 @@ class Port(MetaProcess):
         assert program is not None
         outlet = self._open(program)
         await program.ended()
-        await self._hear_the_rest(outlet)
+        await program.hear_the_rest(self._quiet, outlet)
         self._tell_end(outlet)
         await outlet.delivered()
         if self._check and program.status:
             raise ProgramFailed(self._shown_command(), program.status)
 
-    def _open(self, program: Program) -> ProgramOutlet:
+    def _open(self, program: Program | SimulatedProgram) -> ProgramOutlet:
         """Begin to read and to write."""
         host = self._require_host("a port")
         owner = self._owner or self.parent
         if owner != self.parent:
             self._owner_end = OwnerEnd(owner, host.ctx.stop)
-        watches = self._watches = FdWatches(asyncio.get_running_loop(), 3)
         outlet = self._outlet = ProgramOutlet(host.ctx.cell.loop, self.id, owner)
-        process = program.process
-        assert process.stdin is not None
-        self._input = InputPipe(watches, process.stdin, self._high_water, self._stall, self._input_lost)
-        for stream, pipe, framing in (("stdout", process.stdout, self._framing), ("stderr", process.stderr, Lines())):
-            if pipe is not None:
-                output = OutputPipe(watches, pipe, outlet, framing.decoder(), stream, self._output_ended)
-                outlet.pipes.append(output)
+        stdin, stdout, stderr = program.ends()
+        self._input = InputPipe(stdin, self._high_water, self._stall, self._input_lost)
+        for stream, end, framing in (("stdout", stdout, self._framing), ("stderr", stderr, Lines())):
+            if end is not None:
+                outlet.pipes.append(OutputPipe(end, outlet, framing.decoder(), stream, self._output_ended))
         self._is_ready = True
         self._stall(False)
         return outlet
-
-    async def _hear_the_rest(self, outlet: ProgramOutlet) -> None:
-        """It has ended, and may have started others who still write. While the owner is slow, no time passes."""
-        aio = asyncio.get_running_loop()
-        left = AFTER_EXIT
-        while left > 0 and not self._quiet.is_set():
-            await outlet.delivered()
-            began = aio.time()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(left, BETWEEN_LOOKS)):
-                    await self._quiet.wait()
-            if not outlet.is_behind():
-                left -= aio.time() - began
 
     def _output_ended(self, pipe: OutputPipe, error: BaseException | None) -> None:
         if error is not None and self._error is None:
@@ -222,7 +202,8 @@ class Port(MetaProcess):
     def _input_lost(self) -> None:
         """It reads no more. Most likely it is about to end: what is written waits, for the next one if there is one."""
         self._stall(True)
-        self._going_on = asyncio.get_running_loop().call_later(AFTER_EXIT, self._go_on_if_alive)
+        if self._program is not None:
+            self._take_back = self._program.call_later(AFTER_EXIT, self._go_on_if_alive)
 
     def _go_on_if_alive(self) -> None:
         """It has closed its input, and goes on: what is written to it now is told to be too late."""
@@ -328,7 +309,7 @@ class Port(MetaProcess):
         if self._outlet is None and owner.is_alive:  # it ended before it had begun
             self._require_host("a port").send_in_time(owner, self._farewell())
 
-    async def _ends_when_asked(self, program: Program) -> bool:
+    async def _ends_when_asked(self, program: Program | SimulatedProgram) -> bool:
         """Whether all of them end within their grace. One that is stopped can do so only if it goes on."""
         program.signal(signal.SIGTERM)
         program.signal(signal.SIGCONT)
@@ -342,8 +323,8 @@ class Port(MetaProcess):
         program.reap()
         if self._owner_end is not None:
             self._owner_end.cancel()
-        if self._going_on is not None:
-            self._going_on.cancel()
+        if self._take_back is not None:
+            self._take_back()
         if outlet is not None:
             for pipe in () if hears else outlet.pipes:
                 pipe.drop()
@@ -353,6 +334,4 @@ class Port(MetaProcess):
             outlet.leave()
         if self._input is not None:
             self._input.abort()
-        if self._watches is not None:
-            self._watches.close()
         program.close()

@@ -6,20 +6,30 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from greenroom._core.scheduler.fdwatch import FdWatches
 from greenroom.meta.ports import groupreaper
+from greenroom.meta.ports.fdend import FdEnd
 from greenroom.wire.forks import no_forks
+
+if TYPE_CHECKING:
+    from greenroom.meta.ports.pipes import ProgramOutlet
 
 __all__ = ["Program"]
 
+AFTER_EXIT = 1.0
+"""Seconds that output may still come after the program has ended: others may hold its pipes."""
 AFTER_KILL = 1.0
 """Seconds that those who were killed have to be gone. It takes longer only if the system itself is held up."""
 SHORTEST_LOOK = 0.002
 LONGEST_LOOK = 0.05
+BETWEEN_LOOKS = 0.1
 _DEAD = ("Z", "X")
+_STDERR = {"message": subprocess.PIPE, "stdout": subprocess.STDOUT, "inherit": None, "null": subprocess.DEVNULL}
 
 
 class Program:
@@ -28,13 +38,13 @@ class Program:
     So a signal never reaches another group, which has got the number since.
     """
 
-    __slots__ = ("_is_reaped", "pid", "process", "status")
+    __slots__ = ("_is_reaped", "_watches", "pid", "process", "status")
 
     def __init__(
         self,
         command: Sequence[str | os.PathLike[str]] | str,
         *,
-        stderr: int | None,
+        stderr: str,
         cwd: str | os.PathLike[str] | None,
         environment: Mapping[str, str],
         shell: bool,
@@ -44,7 +54,7 @@ class Program:
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=stderr,
+                stderr=_STDERR[stderr],
                 cwd=cwd,
                 env=environment,
                 shell=shell,
@@ -55,7 +65,21 @@ class Program:
         # How it has ended; None if it has not.
         self.status: int | None = None
         self._is_reaped = False
+        self._watches: FdWatches | None = None
         groupreaper.guard(self.pid)
+
+    def ends(self) -> tuple[FdEnd, FdEnd, FdEnd | None]:
+        """Our ends of its pipes: input, output, errors."""
+        watches = self._watches = FdWatches(asyncio.get_running_loop(), 3)
+        process = self.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        errors = None if process.stderr is None else FdEnd(watches, process.stderr)
+        return FdEnd(watches, process.stdin), FdEnd(watches, process.stdout), errors
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> Callable[[], object]:
+        """Have `call` called in `seconds`, by the clock that real programs live by; what takes that back."""
+        return asyncio.get_running_loop().call_later(seconds, call).cancel
 
     def signal(self, number: int) -> bool:
         """Send the whole group a signal; False when nobody is there to get it."""
@@ -118,6 +142,19 @@ class Program:
             return False
         return True
 
+    async def hear_the_rest(self, quiet: asyncio.Event, outlet: ProgramOutlet) -> None:
+        """It has ended, and may have started others who still write. While the owner is slow, no time passes."""
+        aio = asyncio.get_running_loop()
+        left = AFTER_EXIT
+        while left > 0 and not quiet.is_set():
+            await outlet.delivered()
+            began = aio.time()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, BETWEEN_LOOKS)):
+                    await quiet.wait()
+            if not outlet.is_behind():
+                left -= aio.time() - began
+
     async def kill(self) -> None:
         """Kill the whole group."""
         self.signal(signal.SIGKILL)
@@ -137,6 +174,8 @@ class Program:
 
     def close(self) -> None:
         """Let go of its pipes."""
+        if self._watches is not None:
+            self._watches.close()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
