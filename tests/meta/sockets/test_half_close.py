@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,10 +13,12 @@ from greenroom.meta import (
     CloseWrite,
     Connected,
     PeerClosed,
+    Received,
     Write,
 )
+from greenroom.testing import capture_logs
 from tests.meta.cast import Scene
-from tests.meta.sockets.peers import connect, hear, hear_bytes, serve
+from tests.meta.sockets.peers import connect, emptied, hear, hear_bytes, serve
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -108,5 +110,25 @@ def test_what_is_written_after_the_end_of_writing_is_a_dead_letter(play: Play) -
             assert await hear_bytes(scene, 12) == b"still there?"
         assert await hear(scene, Closed) == Closed(alias, "eof")
         assert [letter.message for letter in system.dead_letters.recent()] == [Write(b"too late")]
+
+    play(program)
+
+
+@pytest.mark.parametrize("message", [Close(), CloseWrite()])
+def test_a_connection_that_is_reset_as_it_is_closed_does_not_fail(play: Play, message: Any) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        scene = Scene(system)
+        server, alias = await serve(scene, half_open=True)
+        peer = await connect(server.address)
+        connection = (await hear(scene, Connected)).alias
+        with capture_logs() as logs:
+            peer.send_some(b"unread")
+            peer.reset()  # and the connection has had no turn yet to see any of this
+            connection.tell(message)
+            while isinstance(heard := await scene.heard(), Received):
+                pass
+            assert isinstance(heard, Closed)
+            await emptied(alias)
+        assert [line for line in logs.records if line.levelname == "ERROR"] == []
 
     play(program)

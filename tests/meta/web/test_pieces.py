@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import ActorSystem
-from greenroom.meta import HttpRequest, HttpResponse, Route
+from greenroom import ActorSystem, ManualClock
+from greenroom.meta import HttpRequest, HttpResponse, Route, WebLimits
 from greenroom.testing import capture_logs
-from tests.gates import turns
+from tests.gates import Event, turns
 from tests.meta.web.peers import connect, fetch, request
 from tests.meta.web.stage import Answer, serve
 
@@ -201,3 +201,58 @@ def test_both_ways_at_once(play: Play) -> None:  # E10
             assert (await peer.reply()).body == b"AGAIN"
 
     play(program)
+
+
+def test_a_response_without_further_pieces_ends_when_the_client_has_gone_away(play: Play) -> None:  # E10, R7
+    clock = ManualClock()
+    ended = Event()
+
+    async def silent() -> AsyncIterator[bytes]:
+        try:
+            yield b"first"
+            await Event().wait()
+        finally:
+            ended.set()
+
+    async def program(system: ActorSystem) -> None:
+        actor = system.spawn(Answer, lambda asked: HttpResponse(silent()))
+        stage = await serve(system, {"/": actor}, limits=WebLimits(write_timeout=50.0))
+        async with await connect(stage) as peer:
+            await peer.send(request())
+            await peer.head()
+            assert await peer.chunk() == b"first"
+            await clock.advance(200.0)  # who is there may wait for as long as it likes
+            assert await stage.shown("connections") == 1
+        while not ended.is_set():  # when the end of the stream is seen, nothing tells
+            await clock.advance(50.0)
+            await turns()
+        await stage.until_shown("connections", 0)
+
+    play(program, clock=clock)
+
+
+def test_a_client_that_has_closed_its_side_gets_all_pieces_however_long_they_take(play: Play) -> None:  # E10
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+        async def live() -> AsyncIterator[bytes]:
+            while (piece := await pieces.get()) is not None:
+                yield piece
+
+        actor = system.spawn(Answer, lambda asked: HttpResponse(live()))
+        stage = await serve(system, {"/": actor}, limits=WebLimits(write_timeout=50.0))
+        async with await connect(stage) as peer:
+            await peer.send(request())
+            peer.shut()
+            await peer.head()
+            for _ in range(5):
+                await clock.advance(49.0)
+                pieces.put_nowait(b"piece")
+                assert await peer.chunk() == b"piece"
+            pieces.put_nowait(None)
+            assert await peer.chunk() == b""
+            assert await peer.rest() == b""
+
+    play(program, clock=clock)

@@ -19,7 +19,7 @@ from greenroom.meta import (
     WebSocketConnected,
     tls_server,
 )
-from greenroom.testing import TestProbe
+from greenroom.testing import TestProbe, capture_logs
 from tests.meta.sockets.certificates import Certificates
 from tests.meta.web.frames import CLOSE, close_frame, open_socket
 from tests.meta.web.peers import Browser, connect, fetch, request
@@ -302,5 +302,22 @@ def test_servers_come_and_go(play: Play) -> None:  # E10, R7: nothing is left of
                 await peer.farewell()
             stage.owner.stop()
             await stage.alias.terminated()
+
+    play(program)
+
+
+def test_a_client_that_resets_its_connection_as_the_server_stops_does_no_harm(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        stage = await serve(system, {"/": system.spawn(Answer, lambda asked: "yes")})
+        gone, other = await connect(stage), await connect(stage)
+        async with other:
+            await stage.until_shown("connections", 2)
+            with capture_logs() as logs:
+                gone.send_some(request())
+                gone.reset()  # and the server has had no turn yet to see any of this
+                stage.alias.stop()
+                assert await other.rest() == b""
+                await stage.alias.terminated()
+            assert [line for line in logs.records if line.levelname == "ERROR"] == []
 
     play(program)

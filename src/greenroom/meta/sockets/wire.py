@@ -19,7 +19,7 @@ from greenroom.errors import FrameTooLarge
 from greenroom.meta.sockets.messages import Closed, Connected, PeerClosed, Received
 from greenroom.meta.streams.alarms import CallAlarm, set_call
 from greenroom.meta.streams.outlet import Outlet
-from greenroom.meta.streams.unread import has_unread
+from greenroom.meta.streams.unread import end_writing, has_unread
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
@@ -287,7 +287,7 @@ class Wire(Outlet, asyncio.Protocol):
             return False
         if not self.has_finished:
             self.has_finished = True
-            self.transport.write_eof()
+            end_writing(self.transport)
             if self._has_ended:
                 self.close("closed")  # neither side writes any more
         return True
@@ -316,7 +316,7 @@ class Wire(Outlet, asyncio.Protocol):
                 # Closing now would have the system reset the connection, and the other side lose what it has not read.
                 # So the other side sees the end of the stream, and what it sends is thrown away until it closes too.
                 self.has_finished = True
-                self.transport.write_eof()
+                end_writing(self.transport)
                 self.transport.resume_reading()
             else:
                 self.transport.close()

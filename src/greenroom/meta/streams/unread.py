@@ -1,8 +1,9 @@
-"""Whether the system holds something that the other side has sent and nobody has read."""
+"""Ending a stream without losing what is on its way: what the other side has sent, and that nothing more is sent."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 try:
@@ -13,7 +14,7 @@ try:
 except ImportError:  # Windows
     HOW_MANY_UNREAD = 0
 
-__all__ = ["has_unread"]
+__all__ = ["end_writing", "has_unread"]
 
 
 def has_unread(transport: Any) -> bool:
@@ -27,3 +28,9 @@ def has_unread(transport: Any) -> bool:
     except OSError:
         return False
     return int.from_bytes(unread, sys.byteorder) > 0
+
+
+def end_writing(transport: Any) -> None:
+    """Have the other side see the end of the stream; of one that it has reset, the transport says so soon."""
+    with suppress(OSError):  # asyncio's own has it from the system, which knows of the reset before anybody reads
+        transport.write_eof()

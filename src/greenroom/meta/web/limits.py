@@ -25,7 +25,8 @@ class WebLimits:
     request_timeout: float | None = 30.0
     """For the actor to answer."""
     write_timeout: float | None = 30.0
-    """For a client that does not read to go on reading."""
+    """For a client that does not read to go on reading; and between two pieces of a response to one that has closed its
+    side, for that may have gone away."""
     keep_alive: float | None = 30.0
     """Between two requests."""
     handshake_timeout: float = 10.0

@@ -12,7 +12,7 @@ import h11
 
 from greenroom.errors import BadArgument, HttpError
 from greenroom.meta.streams.alarms import CallAlarm, set_call
-from greenroom.meta.streams.unread import has_unread
+from greenroom.meta.streams.unread import end_writing, has_unread
 from greenroom.meta.web.headers import Headers
 from greenroom.meta.web.http.asking import ask
 from greenroom.meta.web.http.body import BodyReader
@@ -88,7 +88,10 @@ class HttpExchange(asyncio.Protocol):
             return False
         self._conn.receive_data(b"")
         self._advance()
-        return self._task is not None and self.scheme == "http" and not self._is_over
+        is_kept = self._task is not None and self.scheme == "http" and not self._is_over
+        if is_kept:
+            self._listen_for_silence()
+        return is_kept
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """It is over."""
@@ -128,6 +131,17 @@ class HttpExchange(asyncio.Protocol):
 
     def _give_up_on_body(self) -> None:
         self._fail_body(HttpError(408, "the body did not come in time"))
+
+    def _listen_for_silence(self) -> None:
+        """Whether a client that sends no more still reads shows only when something is written: so that must go on."""
+        writes = self.writer.writes
+        self._wait(self._limits.write_timeout, lambda: self._give_up_on_silence(writes))
+
+    def _give_up_on_silence(self, writes: int) -> None:
+        if self.writer.has_begun and self.writer.writes == writes:
+            self.close(abort=True)
+        else:
+            self._listen_for_silence()
 
     # -- requests
 
@@ -214,6 +228,8 @@ class HttpExchange(asyncio.Protocol):
         self.writer.has_begun = False
         self._task = asyncio.get_running_loop().create_task(self._answer(event, request, found, body))
         self._task.add_done_callback(self._answered)
+        if self._has_ended:
+            self._listen_for_silence()
 
     def _request_of(self, event: h11.Request) -> HttpRequest:
         path, _, query = target_of(event).partition("?")
@@ -349,7 +365,7 @@ class HttpExchange(asyncio.Protocol):
         # the end of the stream, and what it sends is thrown away until it closes too. TLS has no such end: there the
         # response has said that it is the last one.
         if self.transport.can_write_eof():
-            self.transport.write_eof()
+            end_writing(self.transport)
         self.transport.resume_reading()
 
     def _may_have_more(self) -> bool:

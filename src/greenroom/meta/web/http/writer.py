@@ -38,6 +38,8 @@ class ResponseWriter:
         self.is_over = False
         # Whether something of the response is written.
         self.has_begun = False
+        # How often something was.
+        self.writes = 0
 
     # -- what the transport says
 
@@ -121,6 +123,7 @@ class ResponseWriter:
     async def _write(self, data: bytes | None) -> None:
         if self.is_over or self.transport.is_closing():
             raise ConnectionResetError("the client has closed the connection")
+        self.writes += 1
         if data:
             self.transport.write(data)
         if self._drained is not None:

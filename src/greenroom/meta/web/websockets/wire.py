@@ -14,6 +14,7 @@ from greenroom.meta.sockets.connection import AcceptedConnection
 from greenroom.meta.sockets.messages import Closed, Connected, Received
 from greenroom.meta.sockets.wire import Wire
 from greenroom.meta.streams.alarms import set_call
+from greenroom.meta.streams.unread import end_writing
 from greenroom.meta.web.messages import WebSocketConnected
 
 if TYPE_CHECKING:
@@ -284,7 +285,7 @@ class WebSocketWire(Wire):
         if expects_more and not self._has_ended and self.transport.can_write_eof():
             # As with any stream: closing now would have the system reset the connection, and the farewell be lost.
             self.has_finished = True
-            self.transport.write_eof()
+            end_writing(self.transport)
             self.transport.resume_reading()
         else:
             self.transport.close()
