@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from tests.meta.sockets.certificates import Certificates, make_certificates
 
+OURS = frozenset({"MetaHost", "Wire", "WebSocketWire", "HttpExchange", "Listener", "Program", "Birth"})
+"""What there is one of for each meta-process or connection, and none of when a system has ended."""
 PATIENCE = 30.0
 """Seconds that what a test has ended has to be gone."""
 
@@ -52,6 +55,21 @@ def nothing_is_left_behind() -> Iterator[None]:
             return
         assert monotonic() < deadline, left
         sleep(0.01)  # they end by themselves, and nothing says when
+
+
+@pytest.fixture
+def no_memory_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fail a test that leaves objects of meta-processes behind: each costs two looks at every object there is."""
+    before = count_objects()
+    yield
+    caplog.get_records("call").clear()  # an exception that was logged has its frames
+    gc.collect()
+    after = count_objects()
+    assert {name: after[name] for name in OURS if after[name] > before[name]} == {}
+
+
+def count_objects() -> Counter[str]:
+    return Counter(type(one).__name__ for one in gc.get_objects())
 
 
 @pytest.fixture(scope="session")

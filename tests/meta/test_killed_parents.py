@@ -34,6 +34,8 @@ from tests.meta.ports.programs import children
 if TYPE_CHECKING:
     from tests.conftest import Play
 
+pytestmark = pytest.mark.usefixtures("no_memory_is_left")
+
 KILLS = 25
 
 

@@ -20,6 +20,8 @@ from tests.meta.ports.programs import REST, hear, is_gone, python, sh, start
 if TYPE_CHECKING:
     from tests.conftest import Play
 
+pytestmark = pytest.mark.usefixtures("no_memory_is_left")
+
 
 def short_frames(data: bytearray) -> Iterable[bytes]:
     """One digit that says how long a frame is, and the frame."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import Play
 
+pytestmark = pytest.mark.usefixtures("no_memory_is_left")
+
 
 def short_frames(data: bytearray) -> Iterable[bytes]:
     """One digit that says how long a frame is, and the frame."""

@@ -22,6 +22,8 @@ from tests.meta.web.test_real_clients import size
 if TYPE_CHECKING:
     from tests.conftest import Play
 
+pytestmark = pytest.mark.usefixtures("no_memory_is_left")
+
 GOOD = [
     request(),
     request("POST", "/", b"hello world"),

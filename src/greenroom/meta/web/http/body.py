@@ -13,6 +13,10 @@ __all__ = ["BodyReader"]
 HIGH_WATER = 1 << 18
 
 
+def _nothing() -> None:
+    """Nobody has to know."""
+
+
 class BodyReader:
     """Pieces of bytes, to iterate over once: `async for piece in request.body`. On the system's own thread."""
 
@@ -54,6 +58,12 @@ class BodyReader:
         if self._error is None and not self.ended:
             self._error = error
         self._wake()
+
+    def let_go(self) -> None:
+        """The request is answered. Whoever keeps it, as dead letters do, is not to keep its connection too."""
+        self._on_read = _nothing
+        if self._error is not None:
+            self._error.__traceback__ = None  # where it was raised is the connection's code too
 
     @property
     def error(self) -> BaseException | None:

@@ -301,6 +301,8 @@ class HttpExchange(asyncio.Protocol):
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         """Take the next request, or close."""
+        if self._body is not None:
+            self._body.let_go()
         self._task = self._body = None
         if task.cancelled() or self._is_over:
             return
