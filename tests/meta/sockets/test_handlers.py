@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -261,5 +262,24 @@ def test_a_handler_that_fails_is_logged_once(play: Play) -> None:  # E10
             await handler.terminated()
             await system.settle()
         assert len([record for record in logs.records if record.levelno >= 30]) == 1
+
+    play(program)
+
+
+def test_connections_that_are_idle_take_no_thread(play: Play) -> None:  # E12
+    async def program(system: ActorSystem) -> None:
+        server, _ = await serve(Scene(system), handler=Echo)
+        peers: list[Any] = []
+        threads = set()
+        try:
+            for number in range(150):
+                peers.append(await connect(server.address))
+                await peers[-1].send(b"%3d" % number)
+                assert await peers[-1].read(3) == b"%3d" % number
+                threads.add(threading.active_count())
+        finally:
+            for peer in peers:
+                peer.sock.close()
+        assert len(threads) == 1
 
     play(program)
