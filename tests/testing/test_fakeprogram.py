@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,30 @@ def test_a_script_sees_its_surroundings() -> None:
         (("/opt/tool",), str(Path.cwd()), {}, 2),
         (("/bin/sh", "-c", "a | b"), "/", {}, 3),
     ]
+
+
+def test_a_script_runs_in_the_context_of_the_test_and_not_of_the_actor_that_starts_it() -> None:
+    who = ContextVar("who", default="nobody")
+    seen: list[str] = []
+
+    async def script(program: FakeProgram) -> None:
+        seen.append(who.get())
+        who.set("a script")
+
+    class Setter(Owner):
+        def pre_start(self) -> None:
+            who.set("an actor")
+            super().pre_start()
+
+    async def main(system: ActorSystem) -> None:
+        who.set("the test")
+        FakePeer(system).program("prog", script)
+        for _ in range(2):
+            alias = await system.spawn(Setter, lambda: Port(["prog"]), []).ask("alias")
+            await alias.terminated()
+
+    Simulation(seed=1).run(main)
+    assert seen == ["the test", "the test"]
 
 
 # -- holding up

@@ -120,11 +120,11 @@ def test_a_program_that_is_ended_cancels_its_script(end: Any, status: int) -> No
         await asyncio.sleep(1)
         end(stage, alias)
         assert await stage.end(alias) == Exited(alias, status)
-        await asyncio.sleep(0)
+        await asyncio.sleep(1)
+        assert seen == ["over"]
         assert stage.lines() == []
 
     Simulation(seed=1).run(main)
-    assert seen == ["over"]
 
 
 def test_a_program_ends_with_its_owner() -> None:  # E10
@@ -240,9 +240,9 @@ def test_a_killed_script_can_clean_up() -> None:
         assert await stage.end(alias) == Exited(alias, -15)
         assert seen == []
         await asyncio.sleep(2)
+        assert seen == ["clean"]
 
     Simulation(seed=1).run(main)
-    assert seen == ["clean"]
 
 
 def test_signals_do_what_they_do_to_any_program() -> None:

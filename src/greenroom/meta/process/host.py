@@ -42,9 +42,6 @@ RUNNING = MetaState.RUNNING
 SLEEP = MetaState.SLEEP
 TERMINATED = MetaState.TERMINATED
 
-AT_EASE = 0.3
-"""Seconds that a reader has to leave what it was broken off in before `terminate()` is called beside it."""
-BETWEEN_ATTEMPTS = 0.03
 BETWEEN_LOOKS = 0.25
 
 
@@ -319,7 +316,7 @@ class MetaHost:
                 is_done = True
                 return
             # If the reader is about to leave, what `terminate` closes is then not in use any more.
-            has_time = reader is None or not reader.break_off() or await self._leave_off(reader)
+            has_time = reader is None or not reader.break_off() or await reader.leave_off()
             self.meta._state = TERMINATED
             if call is None:
                 await self._await_terminate(self._attempt_terminate(reason))
@@ -327,7 +324,9 @@ class MetaHost:
                 await call(self._attempt_terminate, reason)
             is_done = True
             if has_time and reader is not None and not reader.over:
-                await self._insist(reader)
+                await reader.insist(self._stop_timeout())
+                if not reader.over:
+                    self._say_stuck(reader)
         except asyncio.CancelledError:
             has_time = False  # who cancels this has said so
         finally:
@@ -335,48 +334,12 @@ class MetaHost:
                 self.meta._give_up()
             close_held(self.meta)
         if not has_time and reader is not None:
-            self._go_on_insisting(reader, asyncio.get_running_loop().time() + self._stop_timeout())
-
-    async def _leave_off(self, reader: Reader) -> bool:
-        """Give it a little time; it may block again meanwhile, on something else. Whether there was any."""
-        aio = asyncio.get_running_loop()
-        until = aio.time() + AT_EASE
-        try:
-            while not reader.over and aio.time() < until:
-                await reader.wait(BETWEEN_ATTEMPTS)
-                if not reader.over:
-                    reader.break_off()
-        except asyncio.CancelledError:
-            return False  # it is killed: it terminates at once, whether the reader has left or not
-        return True
-
-    async def _insist(self, reader: Reader) -> None:
-        """Break its reader off until it is gone; for as long as it has to stop."""
-        aio = asyncio.get_running_loop()
-        deadline = aio.time() + self._stop_timeout()
-        attempts = 0
-        while not reader.over and aio.time() < deadline:
-            reader.break_off(hard=attempts * BETWEEN_ATTEMPTS > AT_EASE)
-            attempts += 1
-            await reader.wait(BETWEEN_ATTEMPTS)
-        if not reader.over:
-            self._say_stuck(reader)
+            reader.insist_alone(self._stop_timeout(), self._say_stuck)
 
     def _stop_timeout(self) -> float:
         own: float | None = self.ctx.settings().stop_timeout
         default: float = self.ctx.cell.loop.host.port.config.stop_timeout
         return default if own is None else own
-
-    def _go_on_insisting(self, reader: Reader, deadline: float) -> None:
-        """Break off the reader of a meta-process that was killed: nobody waits for that any more."""
-        aio = asyncio.get_running_loop()
-        if reader.over:
-            return
-        if aio.time() >= deadline:
-            self._say_stuck(reader)
-            return
-        reader.break_off(hard=True)
-        aio.call_later(BETWEEN_ATTEMPTS, self._go_on_insisting, reader, deadline)
 
     def _say_stuck(self, reader: Reader) -> None:
         told = "start() of %s does not return, whatever is done: its thread is abandoned. It is at:\n%s"

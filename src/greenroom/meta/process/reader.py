@@ -12,11 +12,15 @@ from greenroom._core.current import current_reader
 from greenroom.meta.process import interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from greenroom.meta.process.ports import ReaderPort
 
 __all__ = ["Reader", "TaskReader", "ThreadReader"]
+
+AT_EASE = 0.3
+"""Seconds that a reader has to leave what it was broken off in before `terminate()` is called beside it."""
+BETWEEN_ATTEMPTS = 0.03
 
 
 class Reader:
@@ -47,6 +51,34 @@ class Reader:
             self._waiter = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._waiter], timeout=seconds)
             self._waiter = None
+
+    async def leave_off(self) -> bool:
+        """Give it a little time to leave; it may block again meanwhile, on something else. False if there is none."""
+        aio = asyncio.get_running_loop()
+        until = aio.time() + AT_EASE
+        try:
+            while not self.over and aio.time() < until:
+                await self.wait(BETWEEN_ATTEMPTS)
+                if not self.over:
+                    self.break_off()
+        except asyncio.CancelledError:
+            return False  # it is killed: `terminate` is called at once, whether this has left or not
+        return True
+
+    async def insist(self, seconds: float) -> None:
+        """Break it off until it is over, for at most `seconds`."""
+        aio = asyncio.get_running_loop()
+        deadline = aio.time() + seconds
+        attempts = 0
+        while not self.over and aio.time() < deadline:
+            self.break_off(hard=attempts * BETWEEN_ATTEMPTS > AT_EASE)
+            attempts += 1
+            await self.wait(BETWEEN_ATTEMPTS)
+
+    def insist_alone(self, seconds: float, on_stuck: Callable[[Reader], object]) -> None:
+        """The same, when nobody can wait for it: it was killed."""
+        if not self.over:
+            self.break_off(hard=True)
 
     def _ended(self, error: BaseException | None) -> None:
         self.over = True
@@ -90,6 +122,22 @@ class ThreadReader(Reader):
         if hard:
             interrupt.raise_in(self._thread)
         return interrupt.break_off(self._thread, self._host.meta)
+
+    def insist_alone(self, seconds: float, on_stuck: Callable[[Reader], object]) -> None:
+        """Break it off, now and then, until it is over; a thread may have to be more than once."""
+        aio = asyncio.get_running_loop()
+        deadline = aio.time() + seconds
+
+        def attempt() -> None:
+            if self.over:
+                return
+            if aio.time() >= deadline:
+                on_stuck(self)
+                return
+            self.break_off(hard=True)
+            aio.call_later(BETWEEN_ATTEMPTS, attempt)
+
+        attempt()
 
     def where(self) -> str:
         """Its stack."""
