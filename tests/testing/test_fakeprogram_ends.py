@@ -236,7 +236,7 @@ def test_a_killed_script_can_clean_up() -> None:
         stage = Stage(system, script)
         alias = await stage.begin()
         await asyncio.sleep(1)
-        alias.tell(Close())
+        alias.tell(SendSignal(signal.SIGTERM))
         assert await stage.end(alias) == Exited(alias, -15)
         assert seen == []
         await asyncio.sleep(2)
