@@ -193,6 +193,8 @@ def test_another_owner_and_a_socket_can_be_given(play: Play, sock: socket.socket
             six.settimeout(60)
             await alias.ask(SendTo(b"answer", packet.peer))
             assert six.recv(10) == b"answer"
+        other.ref.stop()
+        await alias.terminated()  # it ends with its owner, whoever its parent is
 
     play(program)
 

@@ -188,6 +188,24 @@ def test_somebody_else_can_be_told(play: Play, tmp_path: Path) -> None:  # E10
     play(program)
 
 
+@pytest.mark.parametrize("kind", ["file", "fifo"])
+def test_it_ends_with_who_is_told(play: Play, tmp_path: Path, kind: str) -> None:  # E10
+    path = tmp_path / "file"
+    if kind == "file":
+        path.write_bytes(b"one\n")
+    else:
+        os.mkfifo(path)
+
+    async def program(system: ActorSystem) -> None:
+        probe = TestProbe(system)
+        alias = await Scene(system).spawn(LineReader(path, owner=probe.ref, follow=True))
+        await alias.started()
+        probe.ref.stop()
+        await alias.terminated()
+
+    play(program)
+
+
 def test_a_file_that_is_not_there_is_an_error_of_its_spawn(play: Play, tmp_path: Path) -> None:  # E10
     async def program(system: ActorSystem) -> None:
         scene = Scene(system)

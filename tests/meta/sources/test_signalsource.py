@@ -75,6 +75,8 @@ def test_somebody_else_can_be_told_and_it_comes_from_the_source(play: Play) -> N
         await probe.expect(SignalReceived(alias, signal.SIGUSR1))
         assert probe.last_sender == alias
         await scene.probe.expect_no()
+        probe.ref.stop()
+        await alias.terminated()
 
     play(program)
 

@@ -71,7 +71,7 @@ class Port(MetaProcess):
 
     Args:
         command: The program and its arguments: `["sort", "-r"]`; with `shell=True`, a text for the shell.
-        owner: Who is told. The parent, by default.
+        owner: Who is told, and with whom it ends. The parent, by default.
         framing: How its output is cut: `Lines()`, unless it is `Raw()`, `LengthPrefixed()`, `Fixed(n)` or a function.
             What is written to it is framed likewise.
         stderr: What becomes of its errors: `"message"` for `Output`s of their own, cut into lines; `"stdout"` for the

@@ -14,6 +14,7 @@ from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.simulated.network import Network, network_of
 from greenroom.meta.sockets.messages import Close, Datagram, SendTo
 from greenroom.meta.streams.checks import require_count, require_port
+from greenroom.meta.streams.ownerend import OwnerEnd
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
@@ -33,7 +34,7 @@ class UdpServer(MetaProcess):
 
     Args:
         host, port: Where to listen; port 0 for any that is free: see `address`.
-        owner: Who is told. The parent, by default.
+        owner: Who is told, and with whom it ends. The parent, by default.
         max_size: Bytes: larger packets are dropped.
         sock: A bound UDP socket to use instead.
         reuse_port: Whether several servers may share the port.
@@ -62,6 +63,7 @@ class UdpServer(MetaProcess):
         # In a simulation, the one in memory.
         self._network: Network | None = None
         self._over: asyncio.Event | None = None
+        self._owner_end: OwnerEnd | None = None
         self._counts = {"received": 0, "sent": 0, "dropped": 0, "errors": 0}
         self.address: Any = None
         """Where it listens, from `init` on."""
@@ -91,6 +93,8 @@ class UdpServer(MetaProcess):
     async def start(self) -> None:
         """Receive until it is to end."""
         self._over = asyncio.Event()
+        if self._owner is not None and self._owner != self.parent:
+            self._owner_end = OwnerEnd(self._owner, self._over.set)
         if self._network is None:
             await asyncio.get_running_loop().create_datagram_endpoint(lambda: _Packets(self), sock=self._sock)
         await self._over.wait()
@@ -151,6 +155,8 @@ class UdpServer(MetaProcess):
 
     def terminate(self, reason: ExitReason) -> object:
         """Close the socket."""
+        if self._owner_end is not None:
+            self._owner_end.cancel()
         if self._network is not None:
             self._network.unbind(self.address)
         if self._transport is not None:

@@ -54,7 +54,7 @@ class LineReader(MetaProcess):
 
     Args:
         path: The file, or FIFO.
-        owner: Who is told. The parent, by default.
+        owner: Who is told, and with whom it ends. The parent, by default.
         follow: Whether it goes on at the end of the file.
         start: `"beginning"`, `"end"`, or the position to begin at: a line's own, to go on after it.
         encoding: With one, lines are text; what is no such text is replaced. Without, they are bytes.
@@ -119,17 +119,17 @@ class LineReader(MetaProcess):
 
     def _read(self, owner: ActorRef) -> None:
         read = self._read_fifo if self._is_fifo() else self._read_file
-        for chunk in read():
+        for chunk in read(owner):
             self._rest += chunk
             self._tell_lines(owner)
-        if not self.stopping:
+        if not self.stopping and owner.is_alive:
             self._tell_rest(owner)
             self.send(owner, Closed(self.id, "eof"), wait=True)
 
     # -- reading
 
-    def _read_file(self) -> Iterator[bytes]:
-        while not self.stopping:
+    def _read_file(self, owner: ActorRef) -> Iterator[bytes]:
+        while not self.stopping and owner.is_alive:
             chunk = os.read(self._fd, CHUNK)
             if chunk:
                 yield chunk
@@ -175,12 +175,12 @@ class LineReader(MetaProcess):
         self._position = 0
         self.send(owner, Rotated(self.id, str(self._path)), wait=True)
 
-    def _read_fifo(self) -> Iterator[bytes]:
+    def _read_fifo(self, owner: ActorRef) -> Iterator[bytes]:
         """Read from whoever writes; wait for a writer, also for the first."""
         has_read = False
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
-        while not self.stopping:
+        while not self.stopping and owner.is_alive:
             if not poll.poll(1000 * LONGEST_WAIT):
                 continue
             try:

@@ -13,6 +13,7 @@ from greenroom.errors import ConfigError, WrongThread
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.sockets.messages import Close
 from greenroom.meta.sources.signalhandling import handling
+from greenroom.meta.streams.ownerend import OwnerEnd
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
@@ -47,6 +48,7 @@ class SignalSource(MetaProcess):
         self._signals = list(dict.fromkeys(_checked(number) for number in signals))
         self._owner = owner
         self._counts = dict.fromkeys(self._signals, 0)
+        self._owner_end: OwnerEnd | None = None
         # What is called for each signal that comes here.
         self._heard: dict[signal.Signals, Callable[[], object]] = {}
 
@@ -57,7 +59,8 @@ class SignalSource(MetaProcess):
                 "SignalSource",
                 "Python handles signals on its main thread only: run the system there, with `async with`",
             )
-        aio = self._require_host("a source of signals").ctx.cell.loop.visits.stepper.aio
+        ctx = self._require_host("a source of signals").ctx
+        aio = ctx.cell.loop.visits.stepper.aio
         try:
             for number in self._signals:
                 heard = partial(self._came, number)
@@ -66,6 +69,8 @@ class SignalSource(MetaProcess):
         except BaseException:
             self._leave()
             raise
+        if self._owner is not None and self._owner != self.parent:
+            self._owner_end = OwnerEnd(self._owner, ctx.stop)
 
     def _came(self, number: signal.Signals) -> None:
         if number in self._heard:  # else it has ended since
@@ -91,6 +96,8 @@ class SignalSource(MetaProcess):
         return None
 
     def _leave(self) -> None:
+        if self._owner_end is not None:
+            self._owner_end.cancel()
         for number in list(self._heard):
             handling.remove(number, self._heard.pop(number))
 
