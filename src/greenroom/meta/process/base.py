@@ -58,11 +58,11 @@ class MetaBase:
         """
 
     def handle_message(self, message: Any) -> object:
-        """Handle what an actor told; it may block. If it raises, the meta-process ends. It may also take `sender`."""
+        """Handle what an actor told; it may block. If it raises, the meta-process ends. `self.sender` told it."""
         return UNHANDLED
 
     def handle_call(self, request: Any) -> object:
-        """Answer what an actor asked; it may block. If it raises, that is the answer. It may also take `sender`."""
+        """Answer what an actor asked; it may block. If it raises, that is the answer. `self.sender` asked."""
         return UNHANDLED
 
     def terminate(self, reason: ExitReason) -> object:
