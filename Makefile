@@ -59,7 +59,7 @@ demo-picture: .venvs/demo/.ready .venvs/demo/.holds-compiled ## Draw the demo's 
 	@.venvs/demo/bin/python -m tools.demo_picture docs/images/demo.svg
 
 .PHONY: test test-all test-rest test-both test-compiled test-pure
-test: ## Run every test in both builds, on backends that are dealt out, then try both wheels in empty environments
+test: ## Run the tests in both builds, on backends that are dealt out, then try both wheels in empty environments
 	@$(MAKE) -j2 prepared
 	@$(MAKE) test-both smoke
 test-all: ## Run every test on every backend, in both builds

@@ -185,7 +185,7 @@ def _deal(items: list[pytest.Function], path: str, wanted: str) -> None:
     runs = {id(item): (_case_of(item), backend) for item in items if (backend := _backend_of(item)) is not None}
     if runs:
         turn = matrix.turn_of(f"{path}::{items[0].originalname}")
-        selected = matrix.select(list(runs.values()), turn, BUILD, wanted)
+        selected = matrix.select(list(runs.values()), turn, BUILD, wanted, path)
         for item in items:
             item.stash[SELECTED] = runs[id(item)] in selected
     else:

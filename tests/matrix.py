@@ -4,6 +4,8 @@ A *case* is one set of a test's parameters, a *backend* is what runs its actors 
 simulation), a *build* is compiled or plain Python. `--matrix=pairs` runs every case once in either build, each time on
 another backend, and every backend at least once, in one build or the other. `--matrix=all` runs every case on every
 backend; but if a test has many cases, not each of them with every dispatcher. `--matrix=rest` is what `pairs` leaves.
+Of tests of what is not compiled, `pairs` runs each case in one build alone; likewise of tests without a backend of what
+is the same in both.
 
 What is dealt to a test depends on nothing but its name and its own parameters, so it is the same whichever tests are
 collected, by whichever worker and in whatever order.
@@ -92,9 +94,23 @@ def everything(runs: Iterable[Run], build: str) -> set[Run]:
     return kept
 
 
-def select(runs: Sequence[Run], turn: int, build: str, matrix: str) -> set[Run]:
-    """The runs of a test in a build."""
-    chosen = pairs(runs, turn)[build]
+def halve(dealt: dict[str, set[Run]], cases: Iterable[Case], turn: int) -> dict[str, set[Run]]:
+    """Of what is dealt, each case in one build alone.
+
+    >>> dealt = halve({"compiled": {("a", "uvloop"), ("b", "asyncio")}, "pure": {("a", "asyncio")}}, "ab", turn=0)
+    >>> sorted(dealt["compiled"]), sorted(dealt["pure"])
+    ([('a', 'uvloop')], [])
+    """
+    home = {case: BUILDS[(turn + number) % len(BUILDS)] for number, case in enumerate(dict.fromkeys(cases))}
+    return {build: {run for run in held if home[run[0]] == build} for build, held in dealt.items()}
+
+
+def select(runs: Sequence[Run], turn: int, build: str, matrix: str, path: str = "") -> set[Run]:
+    """The runs of a test in a build; `path` is its file's."""
+    dealt = pairs(runs, turn)
+    if path.startswith(NOT_COMPILED):
+        dealt = halve(dealt, (case for case, _ in runs), turn)
+    chosen = dealt[build]
     match matrix:
         case "pairs":
             return chosen
@@ -104,6 +120,16 @@ def select(runs: Sequence[Run], turn: int, build: str, matrix: str) -> set[Run]:
             return everything(runs, build) - chosen
 
 
+NOT_COMPILED = (
+    "tests/meta/interop/",
+    "tests/meta/ports/",
+    "tests/meta/sockets/",
+    "tests/meta/sources/",
+    "tests/meta/test_restrictions.py",
+    "tests/meta/web/",
+    "tests/testing/test_fake",
+)
+"""Tests, with a backend, of modules that are plain Python in both builds."""
 ONE_BUILD = (
     "docs/",
     "README.md",

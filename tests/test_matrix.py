@@ -102,6 +102,17 @@ def test_the_rest_is_what_the_pairs_leave_of_everything(offers: list[set[str]], 
     assert {run for run in runs if run[1] not in DISPATCHERS} <= whole
 
 
+@given(OFFERS, TURNS)
+def test_a_case_of_what_is_not_compiled_is_in_the_pairs_of_one_build(offers: list[set[str]], turn: int) -> None:
+    runs, path = runs_of(offers), "tests/meta/web/test_it.py"
+    homes = Counter(case for build in BUILDS for case in {case for case, _ in select(runs, turn, build, PAIRS, path)})
+    assert homes == Counter(range(len(offers)))
+    for build in BUILDS:
+        chosen, rest, whole = (select(runs, turn, build, matrix, path) for matrix in (PAIRS, REST, ALL))
+        assert not chosen & rest
+        assert chosen | rest == whole >= everything(runs, build)
+
+
 def test_everything_has_both_dispatchers_for_the_first_case_and_one_in_four_of_the_others() -> None:
     compiled, pure = (everything(product(8, BACKENDS), build) for build in BUILDS)
     assert {case for case, backend in compiled if backend == "parallel"} == {0, 4}
