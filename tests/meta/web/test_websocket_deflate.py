@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import zlib
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from wsproto.frame_protocol import Opcode, RsvBits
 
 from greenroom import ActorSystem
 from greenroom.meta import Received, WebSocket, WebSocketConnected, Write
+from greenroom.meta.web.websockets.deflate import BoundedDeflate
 from tests.meta.web.clients import begin
 from tests.meta.web.frames import (
     BINARY,
@@ -222,3 +225,17 @@ def test_bad_compression_closes_the_socket(play: Play, sent: list[bytes], codes:
             assert await peer.say("still there") == "still there"
 
     play(program)
+
+
+def test_what_follows_the_end_of_a_packed_stream_is_not_kept() -> None:  # R7
+    """zlib keeps it, however much it is, and no limit counts what never comes out."""
+    bounded = BoundedDeflate(1 << 20)
+    assert bounded.accept("permessage-deflate") is not None
+    packer = zlib.compressobj(wbits=-15)
+    ends = packer.compress(b"x") + packer.flush(zlib.Z_FINISH)
+    proto = SimpleNamespace(client=False)
+    bounded.frame_inbound_header(proto, Opcode.BINARY, RsvBits(True, False, False), len(ends))
+    assert bounded.frame_inbound_payload_data(proto, ends) == b"x"
+    for _ in range(20):
+        assert bounded.frame_inbound_payload_data(proto, b"y" * 100_000) == b""
+    assert len(bounded._inflater.unused_data) < 100_000

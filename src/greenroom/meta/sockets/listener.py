@@ -82,12 +82,12 @@ class Listener:
         assert self._sock is not None
         may_secure = partial(self._may_secure, may_take)
         secured: dict[str, Any] = {"ssl_handshake_timeout": handshake_timeout, "ssl_shutdown_timeout": shutdown_timeout}
-        if isinstance(aio, asyncio.BaseEventLoop):
+        if isinstance(aio, asyncio.SelectorEventLoop):
             # Accepted here: asyncio's own server forgets a connection that it accepts just before it is closed.
             if tls is not None:
                 make = partial(_Handshake, make, {"sslcontext": tls, **secured}, self._handshakes, may_secure)
             self._accept_by(partial(_Accepted, make, {}, self._arriving), self._is_listening)
-        elif tls is not None:
+        elif tls is not None and not isinstance(aio, asyncio.BaseEventLoop):
             # uvloop cannot secure a connection that it has accepted (`start_tls` resets it), and keeps those to itself
             # that it accepts and secures.
             self._accept_by(partial(_Accepted, make, {"ssl": tls, **secured}, self._handshakes), may_secure)
@@ -95,7 +95,10 @@ class Listener:
             is_unix = self._sock.family == getattr(socket, "AF_UNIX", None)
             create: Any = aio.create_unix_server if is_unix else aio.create_server
             # Without serving at once, it is made without a wait: it can be closed, or broken off, at any time.
-            server = self._server = await create(make, sock=self._sock, backlog=self._backlog, start_serving=False)
+            options = {"ssl": tls, **secured} if tls is not None else {}
+            server = self._server = await create(
+                make, sock=self._sock, backlog=self._backlog, start_serving=False, **options
+            )
             await server.start_serving()
 
     def _is_listening(self) -> bool:

@@ -11,6 +11,8 @@ from greenroom.errors import HttpError
 __all__ = ["BodyReader"]
 
 HIGH_WATER = 1 << 18
+COLLECTED = 1 << 12
+"""Bytes: smaller pieces are put together, for each by itself takes far more memory than it holds."""
 
 
 def _nothing() -> None:
@@ -26,7 +28,7 @@ class BodyReader:
         self._limit = limit
         # Called when there is room for more.
         self._on_read = on_read
-        self._pieces: deque[bytes] = deque()
+        self._pieces: deque[bytes | bytearray] = deque()
         self._buffered = 0
         self._total = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -39,7 +41,11 @@ class BodyReader:
         if self._total > self._limit:
             self.refuse_as_too_large()
             return False
-        self._pieces.append(piece)
+        last = self._pieces[-1] if self._pieces else None
+        if isinstance(last, bytearray) and len(last) < COLLECTED:
+            last += piece
+        else:
+            self._pieces.append(bytearray(piece) if len(piece) < COLLECTED else piece)
         self._buffered += len(piece)
         self._wake()
         return self._buffered <= HIGH_WATER
@@ -89,7 +95,7 @@ class BodyReader:
                 await self._waiter
             finally:
                 self._waiter = None
-        piece = self._pieces.popleft()
+        piece = bytes(self._pieces.popleft())
         self._buffered -= len(piece)
         if self._buffered <= HIGH_WATER:
             self._on_read()

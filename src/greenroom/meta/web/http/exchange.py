@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["HttpExchange", "target_of"]
 
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+AT_ONCE = 256
+"""Parts of requests that are taken in one turn of the loop."""
 DRAIN = 1.0
 """Seconds in which the rest of a body that nobody has read is thrown away, so that the connection is of further use."""
 
@@ -56,6 +58,8 @@ class HttpExchange(asyncio.Protocol):
         # Whether nothing is read any more: it is being closed, or somebody else's.
         self._is_over = False
         self._is_leaving = False
+        # Whether there is more than could be taken in one turn.
+        self._is_going_on = False
 
     # -- what asyncio calls
 
@@ -148,10 +152,22 @@ class HttpExchange(asyncio.Protocol):
     def _advance(self) -> None:
         """Take what has come, as far as it goes."""
         try:
-            while not self._is_over and self._take(self._conn.next_event()):
-                pass
+            for _ in range(AT_ONCE):
+                if self._is_over or not self._take(self._conn.next_event()):
+                    return
         except h11.RemoteProtocolError as exc:
             self._take_nonsense(exc)
+            return
+        # Tiny chunks, say: the others have their turn first.
+        self._pause(True)
+        if not self._is_going_on:
+            self._is_going_on = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_going_on = False
+        if not self._is_over:
+            self._advance()
 
     def _take(self, event: Any) -> bool:
         """Take one event; False when there are no more for now."""
@@ -161,7 +177,8 @@ class HttpExchange(asyncio.Protocol):
                 self._wait(self._limits.body_timeout, self._give_up_on_body)
             return False
         if event is h11.PAUSED:
-            self._pause(True)
+            # The next request waits. Only reading shows whether the client is still there.
+            self._pause(len(self._conn.trailing_data[0]) > self._limits.max_headers)
             return False
         if isinstance(event, h11.Request):
             self._begin(event)
@@ -251,7 +268,7 @@ class HttpExchange(asyncio.Protocol):
             with suppress(h11.LocalProtocolError):
                 self.transport.write(self._conn.send(h11.InformationalResponse(status_code=100, headers=[])))
             self._wait(self._limits.body_timeout, self._give_up_on_body)
-        if self._is_paused and self._conn.their_state is h11.SEND_BODY:
+        if self._is_paused and not self._is_going_on and self._conn.their_state is h11.SEND_BODY:
             self._advance()
 
     def _fail_body(self, error: BaseException) -> None:

@@ -75,6 +75,8 @@ class BoundedDeflate(PerMessageDeflate):
         return data
 
     def _inflate(self, data: bytes) -> bytes | CloseReason:
+        if self._inflater.eof:
+            return b""  # zlib would keep what follows the end of its stream, however much that is
         try:
             unpacked: bytes = self._inflater.decompress(data, self._limit - self._size + 1)
         except zlib.error:

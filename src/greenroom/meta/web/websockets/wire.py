@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,8 +19,6 @@ from greenroom.meta.streams.unread import end_writing
 from greenroom.meta.web.messages import WebSocketConnected
 
 if TYPE_CHECKING:
-    import asyncio
-
     from wsproto import WSConnection
 
     from greenroom._core.scheduler.loop import Loop
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["WebSocketConnection", "WebSocketLimits", "WebSocketWire"]
 
 NORMAL, GOING_AWAY, TOO_LARGE = 1000, 1001, 1009
+AT_ONCE = 256
+BYTES_AT_ONCE = 1 << 20
+"""How many frames, and how much of messages, is taken in one turn of the loop: a little that came may be much."""
 ABNORMAL = 1006
 NOT_SENT = frozenset({1004, 1005, ABNORMAL})
 """Codes that mean something to whoever gets to know of them, and must not be sent."""
@@ -50,12 +52,14 @@ class WebSocketWire(Wire):
 
     __slots__ = (
         "_has_said_farewell",
+        "_is_catching_up",
         "_is_deaf",
         "_is_taking",
         "_limits",
         "_parts",
         "_pong",
         "_size",
+        "_taken",
         "_ws",
         "code",
         "request",
@@ -85,6 +89,9 @@ class WebSocketWire(Wire):
         # Whether nothing that comes matters any more; and whether it is being taken.
         self._is_deaf = False
         self._is_taking = False
+        # Whether there is more than could be taken in one turn, and how much that turn has brought.
+        self._is_catching_up = False
+        self._taken = 0
         self.request = request
         self.subprotocol = subprotocol
         # What it was closed with.
@@ -115,22 +122,39 @@ class WebSocketWire(Wire):
         self._heard = self._loop.now()
         if not self._is_deaf:
             self._ws.receive_data(data)
-            self._advance()
+            if not self._is_catching_up:
+                self._advance()
 
     def _advance(self) -> None:
         """Take what has come, as far as its owner has room for it."""
         if self._is_taking:
             return
         self._is_taking = True
+        self._taken = 0
         try:
-            for event in self._ws.events():
+            for number, event in enumerate(self._ws.events(), 1):
                 self._take(event)
                 if self._is_deaf or (self.is_behind() and self.reason is None):
+                    break
+                if number >= AT_ONCE or self._taken >= BYTES_AT_ONCE:
+                    self._catch_up_later()
                     break
         except FrameTooLarge as exc:
             self._fail("frame too large", exc, TOO_LARGE)
         finally:
             self._is_taking = False
+
+    def _catch_up_later(self) -> None:
+        """The others have their turn first."""
+        if not self._is_catching_up:
+            self._is_catching_up = True
+            self._pause()
+            asyncio.get_running_loop().call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        self._is_catching_up = False
+        if not self.lost and not self._is_deaf and not self.is_behind():
+            self._resume()
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Message):
@@ -162,6 +186,7 @@ class WebSocketWire(Wire):
             nothing: Any = b"" if isinstance(event, BytesMessage) else ""
             message = nothing.join(self._parts)
             self._parts = []
+        self._taken += self._size
         self._size = 0
         self.frames_in += 1
         self.tell(Received(self.alias, bytes(message) if isinstance(event, BytesMessage) else message))
@@ -202,7 +227,7 @@ class WebSocketWire(Wire):
         self._heard = self._loop.now()  # as long as nothing was read, nothing could be heard
         if not self.lost and not self._is_deaf:
             self._advance()
-        if not self.is_behind():
+        if not self.is_behind() and not self._is_catching_up:
             super()._resume()
 
     # -- what goes
