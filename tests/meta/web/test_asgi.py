@@ -15,11 +15,10 @@ from starlette.routing import Mount, Route
 
 from greenroom import ActorSystem
 from greenroom.errors import ConfigError
-from greenroom.meta import Asgi, WebLimits, WebServer
+from greenroom.meta import Asgi, WebLimits
 from greenroom.testing import TestProbe, capture_logs
-from tests.gates import turns
 from tests.meta.web.peers import connect, fetch, request
-from tests.meta.web.stage import Answer, Owner, Ref, do, serve
+from tests.meta.web.stage import Answer, serve
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -227,106 +226,6 @@ def test_an_application_learns_that_its_client_has_gone(play: Play) -> None:  # 
 
 
 # Lifespans
-
-
-class Living:
-    """An application that notes what becomes of it."""
-
-    def __init__(self, answers: str = "complete") -> None:
-        self.notes: list[str] = []
-        self.answers = answers
-
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await respond(send, str(scope["state"].get("number")).encode())
-            return
-        scope["state"]["number"] = 7
-        while True:
-            kind = (await receive())["type"]
-            self.notes.append(kind)
-            await send({"type": f"{kind}.{self.answers}", "message": "no room"})
-            if kind == "lifespan.shutdown":
-                return
-
-
-def test_an_application_is_started_and_stopped_with_the_server(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        app = Living()
-        mounted = Asgi(app)
-        stage = await serve(system, {"/a": mounted, "/b/*": mounted})
-        assert (await fetch(stage, path="/a")).text == "7"
-        assert (await fetch(stage, path="/b/c")).text == "7"
-        assert app.notes == ["lifespan.startup"]
-        stage.alias.stop()
-        await stage.alias.terminated()
-        assert app.notes == ["lifespan.startup", "lifespan.shutdown"]
-
-    play(program)
-
-
-def test_an_application_can_be_without_a_lifespan(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        app = Living()
-        stage = await serve(system, {"/a": Asgi(app, lifespan=False)})
-        assert (await fetch(stage, path="/a")).text == "None"
-        stage.alias.stop()
-        await stage.alias.terminated()
-        assert app.notes == []
-
-    play(program)
-
-
-def test_a_server_whose_application_cannot_start_does_not(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        working = Living()
-        owner: Ref = system.spawn(Owner, TestProbe(system).ref)
-        server = WebServer(routes={"/a": Asgi(working), "/b": Asgi(Living("failed"))})
-        alias = await do(owner, lambda ctx: ctx.spawn_meta(server))
-        with pytest.raises(RuntimeError, match="no room"):
-            await alias.started()
-        await alias.terminated()
-        with pytest.raises(ConnectionError):
-            await connect(server.address)
-
-    play(program)
-
-
-def test_a_server_has_started_when_its_applications_have(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        entered, gate = asyncio.Event(), asyncio.Event()
-        living = Living()
-
-        async def slow(scope: Any, receive: Receive, send: Send) -> None:
-            entered.set()
-            await gate.wait()
-            await living(scope, receive, send)
-
-        starting = asyncio.ensure_future(serve(system, {"/": Asgi(slow)}))
-        await entered.wait()
-        await turns()
-        assert not starting.done()
-        gate.set()
-        await starting
-        assert living.notes == ["lifespan.startup"]
-
-    play(program)
-
-
-def test_a_server_that_is_stopped_while_its_applications_start_leaves_nothing(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        entered = asyncio.Event()
-
-        async def stuck(scope: Any, receive: Receive, send: Send) -> None:
-            entered.set()
-            await asyncio.Event().wait()
-
-        owner: Ref = system.spawn(Owner, TestProbe(system).ref)
-        alias = await do(owner, lambda ctx: ctx.spawn_meta(WebServer(routes={"/": Asgi(stuck)})))
-        await entered.wait()
-        alias.kill()
-        await alias.terminated()
-
-    play(program)
 
 
 def test_what_is_no_application_is_said_at_once() -> None:  # E10

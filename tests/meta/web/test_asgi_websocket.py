@@ -14,9 +14,10 @@ from starlette.websockets import WebSocket as StarletteSocket
 from greenroom import ActorSystem, ManualClock
 from greenroom.meta import Asgi, StopListening, WebLimits
 from greenroom.testing import TestProbe, capture_logs
+from tests.gates import turns
 from tests.meta.web.frames import BINARY, CLOSE, PING, PONG, TEXT, close_frame, deflated, frame, handshake, open_socket
 from tests.meta.web.peers import connect
-from tests.meta.web.stage import Answer, serve
+from tests.meta.web.stage import PATIENCE, Answer, serve
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -208,6 +209,99 @@ def test_an_application_that_does_not_end_is_broken_off(play: Play) -> None:  # 
             await stage.alias.terminated()
 
     play(program, clock=clock, stop_timeout=1000.0)
+
+
+async def pour(send: Send) -> None:
+    """Send far more than fits anywhere, which only an end of the socket breaks off."""
+    for _ in range(10_000):
+        await send({"type": "websocket.send", "text": "x" * 10_000})
+
+
+@pytest.mark.parametrize("how", ["reset", "reset unseen", "farewell"])
+def test_an_application_that_only_sends_ends_with_its_client(play: Play, how: str) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        accepted, gate = asyncio.Event(), asyncio.Event()
+        errors: list[BaseException] = []
+
+        async def only_send(scope: Any, receive: Receive, send: Send) -> None:
+            await send({"type": "websocket.accept"})
+            accepted.set()
+            await gate.wait()
+            try:
+                await pour(send)
+            except OSError as exc:
+                errors.append(exc)
+                raise
+
+        stage = await serve(system, {"/ws": app(only_send)})
+        with capture_logs() as logs:
+            async with await open_socket(stage) as peer:
+                await accepted.wait()
+                if how == "reset unseen":
+                    peer.reset()  # it is a write that fails first
+                gate.set()
+                if how == "reset":
+                    await peer.frame()  # it sends
+                    peer.reset()
+                elif how == "farewell":
+                    await peer.send(close_frame(1000))
+                    await peer.rest()
+                await stage.until_shown("websockets", 0)
+        assert [str(error) for error in errors] == ["the client has closed the WebSocket"]
+        assert [line for line in logs.records if line.levelname == "ERROR"] == []
+
+    play(program)
+
+
+def test_an_application_that_sends_whatever_it_is_told_holds_nobody_up(play: Play) -> None:  # E10
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        told, ended = asyncio.Event(), asyncio.Event()
+
+        async def deaf(scope: Any, receive: Receive, send: Send) -> None:
+            await send({"type": "websocket.accept"})
+            with pytest.raises(OSError, match="closed"):
+                await pour(send)
+            try:
+                while True:
+                    turned = asyncio.Event()
+                    asyncio.get_running_loop().call_soon(turned.set)
+                    with pytest.raises(OSError, match="closed"):
+                        await send({"type": "websocket.send", "text": "x"})
+                    assert turned.is_set()  # else nothing else would ever have its turn
+                    told.set()
+            finally:
+                ended.set()
+
+        stage = await serve(system, {"/ws": app(deaf)}, limits=WebLimits(linger=5.0))
+        peer = await open_socket(stage)
+        peer.reset()
+        async with asyncio.timeout(PATIENCE):
+            await told.wait()
+        assert not ended.is_set()
+        stage.alias.stop()
+        await turns()
+        await clock.advance(5.0)
+        await ended.wait()
+        await stage.alias.terminated()
+
+    play(program, clock=clock, stop_timeout=1000.0)
+
+
+def test_an_application_whose_own_connection_fails_has_failed(play: Play) -> None:  # E10
+    async def program(system: ActorSystem) -> None:
+        async def fail(scope: Any, receive: Receive, send: Send) -> None:
+            await send({"type": "websocket.accept"})
+            raise ConnectionResetError("its database is gone")
+
+        stage = await serve(system, {"/ws": app(fail)})
+        with capture_logs() as logs:
+            async with await open_socket(stage) as peer:
+                assert (await peer.frame()).code == 1011
+        assert [line.levelname for line in logs.records if line.levelname == "ERROR"] == ["ERROR"]
+
+    play(program)
 
 
 def test_starlettes_sockets(play: Play) -> None:  # E10

@@ -294,10 +294,15 @@ class WebServer(MetaProcess):
             alarm = set_call(self.loop, self.limits.linger, self._over.set)
             await self._over.wait()
             alarm.disarm(self.loop.timers)
-        self._give_up()
+        self._close_all()
         await self._applications.shutdown()
 
     def _give_up(self) -> None:
+        """Close all, and wait for no application."""
+        self._close_all()
+        self._applications.abandon()
+
+    def _close_all(self) -> None:
         """Close all, whether it is asked something or not."""
         self._before_children_end()
         for exchange in list(self._exchanges):

@@ -10,7 +10,7 @@ from greenroom.errors import HttpError
 from greenroom.meta.web.asgi.cycle import AsgiCycle
 from greenroom.meta.web.asgi.lifespan import Lifespan
 from greenroom.meta.web.asgi.scope import scope_of
-from greenroom.meta.web.asgi.sockets import AsgiSocket
+from greenroom.meta.web.asgi.sockets import AsgiSocket, WebSocketIsClosed
 from greenroom.meta.web.http.asking import response_for
 from greenroom.meta.web.targets import Asgi
 from greenroom.meta.web.websockets.handshake import is_for_websocket
@@ -48,14 +48,20 @@ class Applications:
             for lifespan in self._lifespans.values():
                 await lifespan.startup()
         except BaseException:
+            self.abandon()
             for lifespan in self._lifespans.values():
                 await lifespan.cancel()
             raise
 
     async def shutdown(self) -> None:
-        """Stop them."""
+        """Stop them, all at once: one that is slow keeps no other from being told."""
+        stopping = [lifespan.shutdown() for lifespan in self._lifespans.values()]
+        await asyncio.gather(*stopping, return_exceptions=True)
+
+    def abandon(self) -> None:
+        """Stop them without waiting for any."""
         for lifespan in self._lifespans.values():
-            await lifespan.shutdown()
+            lifespan.abandon()
 
     def close(self, *, abort: bool = False) -> None:
         """Close their WebSockets."""
@@ -91,6 +97,9 @@ class Applications:
         self.sockets[socket] = None
         try:
             return await socket.serve(event, target, scope)
+        except WebSocketIsClosed as exc:  # which is no failure of the application's
+            self._host.log.debug("the application at %s was broken off: %s", request.path, exc)
+            return None
         except Exception:
             self._host.log.exception("the application at %s failed", request.path)
             return socket.fail()

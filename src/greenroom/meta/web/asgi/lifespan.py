@@ -21,6 +21,7 @@ class Lifespan:
         self._in: asyncio.Queue[Message] = asyncio.Queue()
         self._out: asyncio.Queue[Message] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
+        self._is_abandoned = False
         self.state: dict[str, Any] = {}
 
     async def startup(self) -> None:
@@ -32,16 +33,24 @@ class Lifespan:
 
     async def shutdown(self) -> None:
         """Stop it."""
-        if self._task is not None and not self._task.done():
-            await self._exchange("lifespan.shutdown")
+        try:
+            if self._task is not None and not self._task.done():
+                await self._exchange("lifespan.shutdown")
+        finally:
+            self.abandon()
         await self.cancel()
 
     async def cancel(self) -> None:
-        """Let it be."""
+        """Let it be, and wait for it to end."""
+        self.abandon()
         if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def abandon(self) -> None:
+        """Let it be, and do not wait for it."""
+        if self._task is not None and not self._is_abandoned:
+            self._is_abandoned = True  # once only: it may have something to await before it ends
             self._task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await self._task
 
     async def _exchange(self, kind: str) -> Message | None:
         """What it answers; None if it ended instead."""

@@ -27,11 +27,17 @@ if TYPE_CHECKING:
     from greenroom.meta.web.messages import HttpRequest
     from greenroom.meta.web.targets import Asgi
 
-__all__ = ["AsgiSocket"]
+__all__ = ["AsgiSocket", "WebSocketIsClosed"]
 
 LIMITS = WebSocketLimits(max_message=1 << 24, ping_interval=20.0, ping_timeout=20.0)
 MOST_QUEUED = 64
 """Messages that wait for the application; then nothing more is read."""
+CLOSED_BY = {"closed": "the application", "stopped": "the server"}
+"""Who has closed a WebSocket, by the reason for its end; in all other cases it is the client."""
+
+
+class WebSocketIsClosed(ConnectionResetError):
+    """An application sends something when nobody can get it any more: ASGI wants it to be an OSError."""
 
 
 class AsgiSocket:
@@ -76,12 +82,12 @@ class AsgiSocket:
         if kind == "websocket.accept" and self._wire is None:
             self._accept(message)
         elif kind == "websocket.send" and self._wire is not None:
-            if self._wire.reason is not None:
-                return  # it is closed, which the application learns when it receives
+            await self._require_open(self._wire)
             data = message.get("text")
             drained = self._wire.write(self._wire.encode(message["bytes"] if data is None else data))
             if drained is not None:
                 await drained
+                await self._require_open(self._wire)
         elif kind == "websocket.close":
             if self._wire is None:
                 self._refusal = plain(403, "this is not allowed")
@@ -90,6 +96,14 @@ class AsgiSocket:
                 self._wire.close("closed", code=1000 if code is None else code, text=text or "")
         else:
             raise ValueError(f"an ASGI application sent {kind!r}, which makes no sense now")
+
+    async def _require_open(self, wire: QueueWire) -> None:
+        # If a write fails, asyncio closes the transport, and tells the wire only when the loop has its next turn.
+        if wire.reason is None and not wire.transport.is_closing():
+            return
+        # An application that sends on whatever happens must not keep the loop for itself.
+        await asyncio.sleep(0)
+        raise WebSocketIsClosed(f"{CLOSED_BY.get(wire.reason or '', 'the client')} has closed the WebSocket")
 
     def _accept(self, message: Message) -> None:
         assert self._ws is not None
