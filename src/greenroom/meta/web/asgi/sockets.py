@@ -31,6 +31,8 @@ __all__ = ["AsgiSocket", "WebSocketIsClosed"]
 
 LIMITS = WebSocketLimits(max_message=1 << 24, ping_interval=20.0, ping_timeout=20.0)
 MOST_QUEUED = 64
+MOST_WAITING = 1 << 20
+"""Messages, and how long they are in all, from which on nothing more is read."""
 """Messages that wait for the application; then nothing more is read."""
 CLOSED_BY = {"closed": "the application", "stopped": "the server"}
 """Who has closed a WebSocket, by the reason for its end; in all other cases it is the client."""
@@ -139,25 +141,27 @@ class AsgiSocket:
 class QueueWire(WebSocketWire):
     """A wire whose messages wait for somebody who asks for them."""
 
-    __slots__ = ("_queue", "_waiter_of_queue")
+    __slots__ = ("_queue", "_waiter_of_queue", "_waiting")
 
     def __init__(self, options: StreamOptions, loop: Loop, ws: WSConnection) -> None:
         super().__init__(options, loop, lambda wire: None, ws, LIMITS)
         self.alias = None  # type: ignore[assignment]
         self._queue: deque[Any] = deque()
+        self._waiting = 0
         self._waiter_of_queue: asyncio.Future[None] | None = None
 
     def tell(self, message: object) -> None:
         """Keep it."""
         if isinstance(message, Received):
             self._queue.append(message.data)
-            if len(self._queue) == MOST_QUEUED:
+            self._waiting += len(message.data)
+            if self.is_behind():
                 self._pause()
         self._wake()
 
     def is_behind(self) -> bool:
         """Whether enough waits for the application."""
-        return len(self._queue) >= MOST_QUEUED
+        return len(self._queue) >= MOST_QUEUED or self._waiting >= MOST_WAITING
 
     def _leave(self, reason: str, error: BaseException | None) -> None:
         super()._leave(reason, error)
@@ -184,6 +188,7 @@ class QueueWire(WebSocketWire):
                 self._waiter_of_queue = None
         was_behind = self.is_behind()
         data = self._queue.popleft()
-        if was_behind:
+        self._waiting -= len(data)
+        if was_behind and not self.is_behind():
             self._resume()
         return data
