@@ -44,8 +44,8 @@ def handlers(system: ActorSystem) -> list[str]:
     return [ref.path for ref in system.actors() if ref.path.startswith("/server/connections/")]
 
 
-async def until_gone(system: ActorSystem, count: int) -> None:
-    for ref in [ref for ref in system.actors() if ref.path.startswith("/server/connections/")][count:]:
+async def until_gone(system: ActorSystem) -> None:
+    for ref in [ref for ref in system.actors() if ref.path.startswith("/server/connections/")]:
         await ref.terminated()
 
 
@@ -57,7 +57,7 @@ def test_each_connection_has_an_actor_under_its_supervisor() -> None:  # J13
         assert len(handlers(system)) == 50
         for _, writer in streams:
             writer.close()
-        await until_gone(system, 0)
+        await until_gone(system)
         assert handlers(system) == []
 
     play(program)
@@ -100,6 +100,6 @@ def test_a_client_that_leaves_at_once_leaves_no_actor_behind() -> None:  # J13
         assert await says(last, b"last\n") == b"last\n"
         last[1].close()
         while handlers(system):
-            await until_gone(system, 0)
+            await until_gone(system)
 
     play(program)
