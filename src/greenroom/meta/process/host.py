@@ -215,14 +215,13 @@ class MetaHost:
             self._answer_with(exc)
             return None
         finally:
-            if not waits and meta._state is RUNNING:
-                meta._state = SLEEP
+            if not waits:
+                self._fall_asleep()
             if not self.callbacks.on_loop:
                 restore(threading.current_thread())
         return result if is_call or result is UNHANDLED else None
 
     async def _await(self, result: Awaitable[object], is_call: bool) -> object:
-        meta = self.meta
         try:
             value = await result
         except Exception as exc:
@@ -231,11 +230,15 @@ class MetaHost:
             self._answer_with(exc)
             return None
         finally:
-            if meta._state is RUNNING:
-                meta._state = SLEEP
+            self._fall_asleep()
         return value if is_call or value is UNHANDLED else None
 
+    def _fall_asleep(self) -> None:
+        if self.meta._state is RUNNING:
+            self.meta._state = SLEEP
+
     def _answer_with(self, exc: Exception) -> None:
+        self._fall_asleep()  # before whoever asked has the answer, and may look
         try:
             self.ctx.fail_reply(exc)
         except AlreadyReplied:
