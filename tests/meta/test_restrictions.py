@@ -100,8 +100,11 @@ class Tried(MetaProcess):
             assert self.handles.wait(PATIENCE)
             self.trial.at("the reader, beside a handler", self)
             self.tried.set()
-        assert self.ended.wait(PATIENCE)
-        self.trial.at("the reader, after the end", self)
+        if self.trial.place == "the reader, after the end":
+            assert self.ended.wait(PATIENCE)
+            self.trial.at("the reader, after the end", self)
+        else:
+            self.wait(PATIENCE)
 
     def handle_message(self, message: Any) -> None:
         self.handles.set()
@@ -135,6 +138,8 @@ class AsyncTried(MetaProcess):
             await self.handles.wait()
             await self.trial.at_async("the reader, beside a handler", self)
             self.tried.set()
+        if self.trial.place != "the reader, after the end":
+            await self.ended.wait()
         while not self.ended.is_set():
             with suppress(asyncio.CancelledError):
                 await self.ended.wait()

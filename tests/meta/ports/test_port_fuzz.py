@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,10 @@ from hypothesis import strategies as st
 
 from greenroom import ActorSystem, ExitKind, MailboxConfig
 from greenroom.errors import FrameError, FrameTooLarge
-from greenroom.meta import Custom, Exited, Fixed, Framing, LengthPrefixed, Lines, MetaOptions, Raw, Write
+from greenroom.meta import Exited, Framing, Lines, MetaOptions, Raw, Write
 from tests.gates import turns
 from tests.meta.cast import Scene
+from tests.meta.framings import all_framings
 from tests.meta.ports.programs import REST, hear, is_gone, python, sh, start
 
 if TYPE_CHECKING:
@@ -23,29 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("no_memory_is_left")
 
 
-def short_frames(data: bytearray) -> Iterable[bytes]:
-    """One digit that says how long a frame is, and the frame."""
-    while data:
-        if not 48 <= data[0] < 58:
-            raise FrameError(f"no digit: {data[0]}")
-        end = data[0] - 47
-        if len(data) < end:
-            return
-        frame = bytes(data[1:end])
-        del data[:end]
-        yield frame
-
-
-FRAMINGS: dict[str, Framing] = {
-    "raw": Raw(),
-    "lines": Lines(max_size=50),
-    "text": Lines(b"\r\n", max_size=50, encoding="utf-8"),
-    "length": LengthPrefixed(1, max_size=50),
-    "long": LengthPrefixed(8, byteorder="little", max_size=50),
-    "fixed": Fixed(7),
-    "custom": Custom(short_frames, lambda data: b"%d" % len(data) + data, max_size=50),
-}
-all_framings = pytest.mark.parametrize("framing", FRAMINGS.values(), ids=FRAMINGS)
 quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 WORDS = [b"seven!!", b"\r\n", b"\n", b"3abc", b"\x03abc", b"\x02\0\0\0\0\0\0\0ab", "grün".encode()]
 PIECES = st.lists(st.one_of(st.sampled_from(WORDS), st.binary(max_size=30), st.just(b"x" * 300)), max_size=8)

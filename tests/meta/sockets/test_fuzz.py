@@ -9,42 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import ActorSystem
-from greenroom.errors import FrameError
-from greenroom.meta import Connected, Custom, Fixed, Framing, LengthPrefixed, Lines, Raw, Write
+from greenroom.meta import Connected, Fixed, Framing, LengthPrefixed, Lines, Raw, Write
 from tests.meta.cast import Heard, Scene
+from tests.meta.framings import all_framings
 from tests.meta.sockets.peers import Echo, Peer, all_told, connect, emptied, hear, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tests.conftest import Play
 
 pytestmark = pytest.mark.usefixtures("no_memory_is_left")
 
 
-def short_frames(data: bytearray) -> Iterable[bytes]:
-    """One digit that says how long a frame is, and the frame."""
-    while data:
-        if not 48 <= data[0] < 58:
-            raise FrameError(f"no digit: {data[0]}")
-        end = data[0] - 47
-        if len(data) < end:
-            return
-        frame = bytes(data[1:end])
-        del data[:end]
-        yield frame
-
-
-FRAMINGS: dict[str, Framing] = {
-    "raw": Raw(),
-    "lines": Lines(max_size=50),
-    "text": Lines(b"\r\n", max_size=50, encoding="utf-8"),
-    "length": LengthPrefixed(1, max_size=50),
-    "long": LengthPrefixed(8, byteorder="little", max_size=50),
-    "fixed": Fixed(7),
-    "custom": Custom(short_frames, lambda data: b"%d" % len(data) + data, max_size=50),
-}
-all_framings = pytest.mark.parametrize("framing", FRAMINGS.values(), ids=FRAMINGS)
 ENDS = {"eof", "reset", "truncated", "frame too large", "bad frame"}
 SEEDS = range(25)
 
