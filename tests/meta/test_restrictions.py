@@ -42,6 +42,7 @@ PLACES: dict[str, MetaState] = {
     "the reader, after the end": TERMINATED,
     "handle_message": RUNNING,
     "handle_call": RUNNING,
+    "inspect": ASLEEP,
     "terminate": TERMINATED,
 }
 
@@ -116,6 +117,10 @@ class Tried(MetaProcess):
         self.trial.at("handle_call", self)
         return "answer"
 
+    def inspect(self, *items: str) -> dict[str, Any]:
+        self.trial.at("inspect", self)
+        return {}
+
     def terminate(self, reason: ExitReason) -> None:
         self.trial.at("terminate", self)
         self.ended.set()
@@ -157,6 +162,11 @@ class AsyncTried(MetaProcess):
         await self.trial.at_async("handle_call", self)
         return "answer"
 
+    async def inspect(self, *items: str) -> dict[str, Any]:  # type: ignore[override]
+        await asyncio.sleep(0)
+        await self.trial.at_async("inspect", self)
+        return {}
+
     async def terminate(self, reason: ExitReason) -> None:
         await asyncio.sleep(0)
         await self.trial.at_async("terminate", self)
@@ -177,6 +187,8 @@ async def make(scene: Scene, kind: Any, trial: Trial) -> Alias:
         asked = asyncio.ensure_future(alias.ask("a call", timeout=None))
         await trial.done.wait()
         asked.cancel()
+    elif trial.place == "inspect":
+        await alias.inspect()
     elif trial.place in ("terminate", "the reader, after the end"):
         alias.stop()
     await trial.done.wait()
