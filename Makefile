@@ -64,7 +64,7 @@ test: ## Run the tests in both builds, on backends that are dealt out, then try 
 	@$(MAKE) test-both smoke
 test-all: ## Run every test on every backend, in both builds
 	@$(MAKE) test MATRIX=all
-test-rest: ## Run what `make test` leaves of `make test-all`
+test-rest: ## Run what `make test` leaves: tests/matrix.py says what that is
 	@$(MAKE) -j2 prepared
 	@$(MAKE) test-both MATRIX=rest
 # Two processes for each build: one alone waits a quarter of its time, for threads and processes that the tests start.

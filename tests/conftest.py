@@ -190,8 +190,7 @@ def _deal(items: list[pytest.Function], path: str, wanted: str) -> None:
             item.stash[SELECTED] = runs[id(item)] in selected
     else:
         for number, item in enumerate(items):
-            home = matrix.build_of(path, item.originalname, number)
-            item.stash[SELECTED] = matrix.is_selected(home, BUILD, wanted)
+            item.stash[SELECTED] = matrix.is_selected(path, item.originalname, number, BUILD, wanted)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -203,7 +202,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         selected = item.stash.get(SELECTED, None)
         if selected is None:
             # It is no function: a class of unittest's, or a code block. In these, one is like the other.
-            selected = matrix.is_selected(matrix.build_of(_path_of(item), item.name, 0), BUILD, wanted)
+            selected = matrix.is_selected(_path_of(item), item.name, 0, BUILD, wanted)
         (kept if selected else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept

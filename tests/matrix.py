@@ -4,8 +4,10 @@ A *case* is one set of a test's parameters, a *backend* is what runs its actors 
 simulation), a *build* is compiled or plain Python. `--matrix=pairs` runs every case once in either build, each time on
 another backend, and every backend at least once, in one build or the other. `--matrix=all` runs every case on every
 backend; but if a test has many cases, not each of them with every dispatcher. `--matrix=rest` is what `pairs` leaves.
-Of tests of what is not compiled, `pairs` runs each case in one build alone; likewise of tests without a backend of what
-is the same in both.
+
+Of tests of what is not compiled, `pairs` runs each case in one build alone, and `rest` what is left of it in one build
+or the other, so that both builds see each case. Tests without a backend of what is the same in both builds are in the
+`pairs` of one and in the `rest` of the other. Those of wheels, types and pages are in one `rest` alone.
 
 What is dealt to a test depends on nothing but its name and its own parameters, so it is the same whichever tests are
 collected, by whichever worker and in whatever order.
@@ -105,10 +107,33 @@ def halve(dealt: dict[str, set[Run]], cases: Iterable[Case], turn: int) -> dict[
     return {build: {run for run in held if home[run[0]] == build} for build, held in dealt.items()}
 
 
+def share(runs: Sequence[Run], dealt: dict[str, set[Run]], turn: int) -> dict[str, set[Run]]:
+    """Of what is not dealt yet, each run in one build alone: where its case has run less.
+
+    >>> runs = [("a", backend) for backend in ("asyncio", "uvloop", "simulation")]
+    >>> shared = share(runs, {"compiled": {("a", "uvloop")}, "pure": set()}, turn=0)
+    >>> sorted(shared["compiled"]), sorted(shared["pure"])
+    ([('a', 'simulation')], [('a', 'asyncio')])
+    """
+    builds = [BUILDS[(turn + step) % len(BUILDS)] for step in range(len(BUILDS))]
+    offered = {build: everything(runs, build) for build in builds}
+    done = set().union(*dealt.values())
+    used = Counter((case, build) for build, held in dealt.items() for case, _ in held)
+    shared: dict[str, set[Run]] = {build: set() for build in builds}
+    for run in runs:
+        able = [build for build in builds if run in offered[build] and run not in done]
+        if able:
+            build = min(able, key=lambda one: used[run[0], one])
+            shared[build].add(run)
+            used[run[0], build] += 1
+    return shared
+
+
 def select(runs: Sequence[Run], turn: int, build: str, matrix: str, path: str = "") -> set[Run]:
     """The runs of a test in a build; `path` is its file's."""
     dealt = pairs(runs, turn)
-    if path.startswith(NOT_COMPILED):
+    is_plain = path.startswith(NOT_COMPILED)
+    if is_plain:
         dealt = halve(dealt, (case for case, _ in runs), turn)
     chosen = dealt[build]
     match matrix:
@@ -117,16 +142,14 @@ def select(runs: Sequence[Run], turn: int, build: str, matrix: str, path: str = 
         case "all":
             return everything(runs, build) | chosen
         case _:
-            return everything(runs, build) - chosen
+            return share(runs, dealt, turn)[build] if is_plain else everything(runs, build) - chosen
 
 
 NOT_COMPILED = (
-    "tests/meta/interop/",
-    "tests/meta/ports/",
-    "tests/meta/sockets/",
-    "tests/meta/sources/",
-    "tests/meta/test_restrictions.py",
-    "tests/meta/web/",
+    "tests/meta/",
+    "tests/supervision/",
+    "tests/system/dispatchers/",
+    "tests/system/ending/",
     "tests/testing/test_fake",
 )
 """Tests, with a backend, of modules that are plain Python in both builds."""
@@ -135,7 +158,6 @@ ONE_BUILD = (
     "README.md",
     "tests/benchmarks/",
     "tests/examples/",
-    "tests/packaging/",
     "tests/policy/",
     "tests/system/dispatchers/processes/",
     "tests/system/dispatchers/test_ways_to_run.py",
@@ -146,9 +168,7 @@ ONE_BUILD = (
     "tests/testing/tracing/",
     "tests/testing/test_",
     "tests/tools/test_model.py",
-    "tests/typing/",
     "tests/wire/",
-    "tests/test_bug_page.py",
     "tests/test_clock.py",
     "tests/test_conformance_page.py",
     "tests/test_docstrings.py",
@@ -160,36 +180,31 @@ ONE_BUILD = (
     "tests/test_planted_faults.py",
 )
 """Tests of what is the same in both builds, or that start other programs: without a backend they need one build."""
-TOGETHER = {
-    "docs/": None,
-    "README.md": None,
-    "tests/packaging/": "compiled",
-    "tests/typing/": "pure",
-    "tests/test_bug_page.py": "compiled",
-}
-"""Of those, the ones whose tests share what takes long, a file at a time; and in which build, if that is no matter."""
+TOGETHER = ("docs/", "README.md")
+"""Of those, the ones whose tests build on one another, a file at a time."""
+ONCE = {"tests/packaging/": "compiled", "tests/typing/": "pure", "tests/test_bug_page.py": "compiled"}
+"""Tests that take long and need one run, with the rest; and in which build."""
 
 
 def build_of(path: str, test: str, number: int) -> str | None:
     """The build that `pairs` runs the case `number` of a test without a backend in; none if it is both.
 
-    >>> build_of("tests/core/test_ring.py", "test_it", 0), build_of("tests/packaging/test_setup.py", "test_it", 0)
-    (None, 'compiled')
+    >>> build_of("tests/core/test_ring.py", "test_it", 0), build_of("tests/policy/test_plan.py", "test_it", 0)
+    (None, 'pure')
     """
     if not f"{path}::{test}".startswith(ONE_BUILD):
         return None
-    for place, build in TOGETHER.items():
-        if path.startswith(place):
-            return build or BUILDS[turn_of(path) % len(BUILDS)]
+    if path.startswith(TOGETHER):
+        return BUILDS[turn_of(path) % len(BUILDS)]
     return BUILDS[(turn_of(f"{path}::{test}") + number) % len(BUILDS)]
 
 
-def is_selected(home: str | None, build: str, matrix: str) -> bool:
-    """Whether a test without a backend runs in a build, if `pairs` runs it in `home`."""
-    match matrix:
-        case "pairs":
-            return home in (None, build)
-        case "all":
-            return True
-        case _:
-            return home not in (None, build)
+def is_selected(path: str, test: str, number: int, build: str, matrix: str) -> bool:
+    """Whether a build runs the case `number` of a test without a backend."""
+    if matrix == ALL:
+        return True
+    for place, only in ONCE.items():
+        if path.startswith(place):
+            return matrix == REST and build == only
+    home = build_of(path, test, number)
+    return home in (None, build) if matrix == PAIRS else home not in (None, build)

@@ -29,6 +29,8 @@ from tests.matrix import (
 from tools.conformance import CASES
 
 TURNS = st.integers(0, 2**32 - 1)
+PLAIN = "tests/meta/web/test_it.py"
+"""A test of what is not compiled."""
 OFFERS = st.lists(st.sets(st.sampled_from(BACKENDS), min_size=1), min_size=1, max_size=12)
 """For each case of a test, the backends that make sense."""
 
@@ -104,13 +106,24 @@ def test_the_rest_is_what_the_pairs_leave_of_everything(offers: list[set[str]], 
 
 @given(OFFERS, TURNS)
 def test_a_case_of_what_is_not_compiled_is_in_the_pairs_of_one_build(offers: list[set[str]], turn: int) -> None:
-    runs, path = runs_of(offers), "tests/meta/web/test_it.py"
-    homes = Counter(case for build in BUILDS for case in {case for case, _ in select(runs, turn, build, PAIRS, path)})
+    runs = runs_of(offers)
+    homes = Counter(case for build in BUILDS for case in {case for case, _ in select(runs, turn, build, PAIRS, PLAIN)})
     assert homes == Counter(range(len(offers)))
-    for build in BUILDS:
-        chosen, rest, whole = (select(runs, turn, build, matrix, path) for matrix in (PAIRS, REST, ALL))
-        assert not chosen & rest
-        assert chosen | rest == whole >= everything(runs, build)
+
+
+@given(OFFERS, TURNS)
+def test_a_run_of_what_is_not_compiled_is_left_to_one_build_and_a_case_to_both(
+    offers: list[set[str]], turn: int
+) -> None:
+    runs = runs_of(offers)
+    chosen, rest = ({build: select(runs, turn, build, matrix, PLAIN) for build in BUILDS} for matrix in (PAIRS, REST))
+    dealt = Counter(run for held in (*chosen.values(), *rest.values()) for run in held)
+    assert set(dealt) >= {run for build in BUILDS for run in everything(runs, build)}
+    assert all(not chosen[build] & rest[other] for build in BUILDS for other in BUILDS)
+    assert not rest["compiled"] & rest["pure"]
+    for number, offer in enumerate(offers):
+        if len(offer.difference(DISPATCHERS)) > 1:
+            assert all((number in {case for case, _ in chosen[build] | rest[build]}) for build in BUILDS)
 
 
 def test_everything_has_both_dispatchers_for_the_first_case_and_one_in_four_of_the_others() -> None:
@@ -131,8 +144,7 @@ def test_a_turn_is_the_same_in_every_process() -> None:
         ("tests/core/test_ring.py", None),
         ("tests/test_house.py", None),
         ("tests/testing/simulating/test_simulation.py", None),
-        ("tests/typing/test_typing.py", "pure"),
-        ("tests/packaging/test_setup.py", "compiled"),
+        ("README.md", "compiled"),
     ],
 )
 def test_where_a_test_without_a_backend_is_at_home(path: str, home: str | None) -> None:
@@ -149,15 +161,19 @@ def test_the_blocks_of_a_page_stay_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("home", "build", "selected"),
+    ("path", "build", "selected"),
     [
-        (None, "pure", {PAIRS, ALL}),
-        ("pure", "pure", {PAIRS, ALL}),
-        ("pure", "compiled", {REST, ALL}),
+        ("tests/core/test_ring.py", "pure", {PAIRS, ALL}),
+        ("tests/core/test_ring.py", "compiled", {PAIRS, ALL}),
+        ("tests/policy/test_plan.py", "pure", {PAIRS, ALL}),
+        ("tests/policy/test_plan.py", "compiled", {REST, ALL}),
+        ("tests/packaging/test_setup.py", "pure", {ALL}),
+        ("tests/packaging/test_setup.py", "compiled", {REST, ALL}),
+        ("tests/typing/test_typing.py", "pure", {REST, ALL}),
     ],
 )
-def test_a_test_without_a_backend_is_in_the_pairs_or_in_the_rest(home: str, build: str, selected: set[str]) -> None:
-    assert {matrix for matrix in (PAIRS, REST, ALL) if is_selected(home, build, matrix)} == selected
+def test_a_test_without_a_backend_is_in_the_pairs_or_in_the_rest(path: str, build: str, selected: set[str]) -> None:
+    assert {matrix for matrix in (PAIRS, REST, ALL) if is_selected(path, "test_it", 0, build, matrix)} == selected
 
 
 @pytest.mark.parametrize("case", [f"case {number}" for number in CASES])

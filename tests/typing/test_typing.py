@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import inspect
 import json
 import os
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -103,7 +105,18 @@ CHECKERS = {"mypy": mypy, "pyright": pyright}
 def errors_found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Errors:
     """Everything a checker finds, in one run over all programs: each run costs seconds, each program hardly any."""
     tool(request.param)
-    folder = tmp_path_factory.mktemp(request.param)
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    report = shared / f"{request.param}.json"
+    with (shared / f"{request.param}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes, the others wait for the first
+        if not report.exists():
+            report.write_text(json.dumps(check(CHECKERS[request.param], tmp_path_factory.mktemp(request.param))))
+    found = json.loads(report.read_text())
+    return {name: {int(line): told for line, told in lines.items()} for name, lines in found.items()}
+
+
+def check(checker: Callable[[Path], Errors], folder: Path) -> Errors:
     programs = folder / "programs"
     programs.mkdir()
     for name in GOOD_PROGRAMS:
@@ -113,7 +126,7 @@ def errors_found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     shutil.copytree(REPOSITORY / "examples", folder / "examples")  # a page may use them
     for name, snippet in BAD_PROGRAMS.items():
         (programs / f"{name}.py").write_text(program_of(snippet), encoding="utf-8")
-    return CHECKERS[request.param](folder)
+    return checker(folder)
 
 
 @pytest.mark.parametrize("name", GOOD_PROGRAMS)
