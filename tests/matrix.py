@@ -7,7 +7,8 @@ backend; but if a test has many cases, not each of them with every dispatcher. `
 
 Of tests of what is not compiled, `pairs` runs each case in one build alone, and `rest` what is left of it in one build
 or the other, so that both builds see each case. Tests without a backend of what is the same in both builds are in the
-`pairs` of one and in the `rest` of the other. Those of wheels, types and pages are in one `rest` alone.
+`pairs` of one and in the `rest` of the other; so are the cases of long tests. Those of wheels, types and pages are in
+one `rest` alone.
 
 What is dealt to a test depends on nothing but its name and its own parameters, so it is the same whichever tests are
 collected, by whichever worker and in whatever order.
@@ -133,7 +134,7 @@ def select(runs: Sequence[Run], turn: int, build: str, matrix: str, path: str = 
     """The runs of a test in a build; `path` is its file's."""
     dealt = pairs(runs, turn)
     is_plain = path.startswith(NOT_COMPILED)
-    if is_plain:
+    if is_plain or path.startswith(LONG):
         dealt = halve(dealt, (case for case, _ in runs), turn)
     chosen = dealt[build]
     match matrix:
@@ -152,15 +153,27 @@ NOT_COMPILED = (
     "tests/system/ending/",
     "tests/testing/test_fake",
 )
-"""Tests, with a backend, of modules that are plain Python in both builds."""
+"""Tests of modules that are plain Python in both builds."""
+LONG = (
+    "tests/conformance/test_shutdown_busy.py",
+    "tests/conformance/test_stop_order.py",
+    "tests/conformance/test_watch_many.py",
+    "tests/system/test_forgotten",
+    "tests/system/test_out_of_memory.py",
+    "tests/testing/simulating/test_identical_traces.py",
+    "tests/testing/simulating/test_one_seed_one_run.py",
+    "tests/tools/test_chaos.py",
+    "tests/test_recipes.py",
+)
+"""Tests of what is compiled, with many actors or in programs of their own."""
 ONE_BUILD = (
+    *NOT_COMPILED,
+    *LONG,
     "docs/",
     "README.md",
     "tests/benchmarks/",
     "tests/examples/",
     "tests/policy/",
-    "tests/system/dispatchers/processes/",
-    "tests/system/dispatchers/test_ways_to_run.py",
     "tests/testing/checks/",
     "tests/testing/exploring/",
     "tests/testing/harness/",
@@ -174,15 +187,19 @@ ONE_BUILD = (
     "tests/test_docstrings.py",
     "tests/test_errors.py",
     "tests/test_exits.py",
-    "tests/test_house.py::test_every_module_imports_alone",
     "tests/test_lanes.py",
     "tests/test_matrix.py",
     "tests/test_planted_faults.py",
 )
-"""Tests of what is the same in both builds, or that start other programs: without a backend they need one build."""
+"""Tests that need one build at first, if they have no backend: those, and what is the same in both."""
 TOGETHER = ("docs/", "README.md")
 """Of those, the ones whose tests build on one another, a file at a time."""
-ONCE = {"tests/packaging/": "compiled", "tests/typing/": "pure", "tests/test_bug_page.py": "compiled"}
+ONCE = {
+    "tests/packaging/": "compiled",
+    "tests/typing/": "pure",
+    "tests/test_bug_page.py": "compiled",
+    "tests/test_house.py::test_every_module_imports_alone": "compiled",
+}
 """Tests that take long and need one run, with the rest; and in which build."""
 
 
@@ -204,7 +221,7 @@ def is_selected(path: str, test: str, number: int, build: str, matrix: str) -> b
     if matrix == ALL:
         return True
     for place, only in ONCE.items():
-        if path.startswith(place):
+        if f"{path}::{test}".startswith(place):
             return matrix == REST and build == only
     home = build_of(path, test, number)
     return home in (None, build) if matrix == PAIRS else home not in (None, build)
