@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import struct
 from collections.abc import Mapping
@@ -208,16 +209,13 @@ class Browser:
 
 def _queues(ours: int, theirs: int) -> tuple[int, int]:
     """Of two ports of this machine: how many bytes are under way from the first, and unread at the second."""
-    unsent = unread = 0
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        local, remote = (int(fields[place].rpartition(":")[2], 16) for place in (1, 2))
-        sizes = [int(number, 16) for number in fields[4].split(":")]
-        if (local, remote) == (ours, theirs):
-            unsent = sizes[0]
-        elif (local, remote) == (theirs, ours):
-            unread = sizes[1]
-    return unsent, unread
+    table = Path("/proc/net/tcp").read_text()  # of all connections, also those that are over: maybe thousands
+
+    def sizes(local: int, remote: int) -> tuple[int, int]:
+        found = re.search(rf":{local:04X} \w+:{remote:04X} \w\w (\w+):(\w+) ", table)
+        return (0, 0) if found is None else (int(found[1], 16), int(found[2], 16))
+
+    return sizes(ours, theirs)[0], sizes(theirs, ours)[1]
 
 
 async def connect(stage: Stage | tuple[str, int], *, receive_buffer: int | None = None) -> Browser:

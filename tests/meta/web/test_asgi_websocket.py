@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import tracemalloc
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +109,35 @@ def test_a_slow_application_holds_its_peer_up_and_loses_nothing(play: Play) -> N
             assert await peer.message() == "all"
             assert (await peer.frame()).code == 1000
             await sending
+
+    play(program)
+
+
+def test_large_messages_are_unpacked_as_a_slow_application_takes_them(play: Play) -> None:  # R7
+    async def program(system: ActorSystem) -> None:
+        gate, number, size = asyncio.Event(), 60, 500_000  # fewer than may wait, by their number alone
+
+        async def slow(scope: Any, receive: Receive, send: Send) -> None:
+            await send({"type": "websocket.accept"})
+            await gate.wait()
+            assert [len((await receive())["bytes"]) for _ in range(number)] == [size] * number
+            await send({"type": "websocket.send", "text": "all"})
+
+        stage = await serve(system, {"/ws": app(slow)})
+        bombs = frame(BINARY, deflated(os.urandom(2000) + bytes(size - 2000)), rsv=4) * number
+        headers: dict[str, Any] = {"sec_websocket_extensions": "permessage-deflate; client_no_context_takeover"}
+        async with await open_socket(stage, deflate=True, **headers) as peer:
+            tracemalloc.start()
+            try:
+                sending = asyncio.ensure_future(peer.send(bombs))
+                await peer.stuck()
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert peak < 6_000_000
+            gate.set()
+            await sending
+            assert await peer.message() == "all"
 
     play(program)
 

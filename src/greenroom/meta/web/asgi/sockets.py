@@ -32,8 +32,7 @@ __all__ = ["AsgiSocket", "WebSocketIsClosed"]
 LIMITS = WebSocketLimits(max_message=1 << 24, ping_interval=20.0, ping_timeout=20.0)
 MOST_QUEUED = 64
 MOST_WAITING = 1 << 20
-"""Messages, and how long they are in all, from which on nothing more is read."""
-"""Messages that wait for the application; then nothing more is read."""
+"""Messages that wait for the application, and how long they are in all, from which on nothing more is read."""
 CLOSED_BY = {"closed": "the application", "stopped": "the server"}
 """Who has closed a WebSocket, by the reason for its end; in all other cases it is the client."""
 
