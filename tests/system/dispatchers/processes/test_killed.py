@@ -133,7 +133,7 @@ async def test_an_ask_that_a_guest_has_stashed_outlives_its_worker(behind: int) 
         await system.settle()
         (pid,) = system.dispatchers.processes["process"]
         os.kill(pid, signal.SIGKILL)
-        while pid in system.dispatchers.processes["process"]:  # noqa: ASYNC110 - nobody tells when
+        while not system.snapshot().actors[0].restarts:  # noqa: ASYNC110 - nobody tells when
             await asyncio.sleep(0)
         assert await ref.ask("open") == 1 + behind
         assert await asked is None
