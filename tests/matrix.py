@@ -5,10 +5,11 @@ simulation), a *build* is compiled or plain Python. `--matrix=pairs` runs every 
 another backend, and every backend at least once, in one build or the other. `--matrix=all` runs every case on every
 backend; but if a test has many cases, not each of them with every dispatcher. `--matrix=rest` is what `pairs` leaves.
 
-Of tests of what is not compiled, `pairs` runs each case in one build alone, and `rest` what is left of it in one build
-or the other, so that both builds see each case. Tests without a backend of what is the same in both builds are in the
-`pairs` of one and in the `rest` of the other; so are the cases of long tests. Those of wheels, types and pages are in
-one `rest` alone.
+Of tests of what is not compiled, and of long ones, `pairs` runs each case in one build alone, and `rest` what is left
+of it in one build or the other, so that both builds see each case. Simulations, too, are run in one build or the other:
+they are the same in both, which has its own tests. Tests without a backend of what is the same in both builds are in
+the `pairs` of one and in the `rest` of the other; so are long ones. Those of wheels, types and pages are in one `rest`
+alone.
 
 What is dealt to a test depends on nothing but its name and its own parameters, so it is the same whichever tests are
 collected, by whichever worker and in whatever order.
@@ -133,8 +134,8 @@ def share(runs: Sequence[Run], dealt: dict[str, set[Run]], turn: int) -> dict[st
 def select(runs: Sequence[Run], turn: int, build: str, matrix: str, path: str = "") -> set[Run]:
     """The runs of a test in a build; `path` is its file's."""
     dealt = pairs(runs, turn)
-    is_plain = path.startswith(NOT_COMPILED)
-    if is_plain or path.startswith(LONG):
+    is_halved = path.startswith(NOT_COMPILED + LONG)
+    if is_halved:
         dealt = halve(dealt, (case for case, _ in runs), turn)
     chosen = dealt[build]
     match matrix:
@@ -143,7 +144,10 @@ def select(runs: Sequence[Run], turn: int, build: str, matrix: str, path: str = 
         case "all":
             return everything(runs, build) | chosen
         case _:
-            return share(runs, dealt, turn)[build] if is_plain else everything(runs, build) - chosen
+            shared = share(runs, dealt, turn)[build]
+            if is_halved:
+                return shared
+            return {run for run in everything(runs, build) - chosen if run[1] != SIMULATION or run in shared}
 
 
 NOT_COMPILED = (
@@ -155,6 +159,7 @@ NOT_COMPILED = (
 )
 """Tests of modules that are plain Python in both builds."""
 LONG = (
+    "tests/conformance/test_ordering.py",
     "tests/conformance/test_shutdown_busy.py",
     "tests/conformance/test_stop_order.py",
     "tests/conformance/test_watch_many.py",

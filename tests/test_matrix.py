@@ -18,6 +18,7 @@ from tests.matrix import (
     LOOPS,
     PAIRS,
     REST,
+    SIMULATION,
     Run,
     build_of,
     everything,
@@ -99,9 +100,18 @@ def test_many_tests_of_few_cases_use_every_backend_evenly_in_every_build(cases: 
 def test_the_rest_is_what_the_pairs_leave_of_everything(offers: list[set[str]], turn: int, build: str) -> None:
     runs = runs_of(offers)
     chosen, rest, whole = (select(runs, turn, build, matrix) for matrix in (PAIRS, REST, ALL))
-    assert chosen | rest == whole
+    assert {run for run in chosen | rest if run[1] != SIMULATION} == {run for run in whole if run[1] != SIMULATION}
     assert not chosen & rest
     assert {run for run in runs if run[1] not in DISPATCHERS} <= whole
+
+
+@given(OFFERS, TURNS)
+def test_a_case_is_simulated_in_one_build_alone(offers: list[set[str]], turn: int) -> None:
+    runs = runs_of(offers)
+    chosen, rest = (Counter(run for build in BUILDS for run in select(runs, turn, build, one)) for one in (PAIRS, REST))
+    for run in runs:
+        if run[1] == SIMULATION:
+            assert rest[run] == (0 if chosen[run] else 1)
 
 
 @given(OFFERS, TURNS)
