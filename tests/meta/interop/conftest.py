@@ -26,7 +26,7 @@ def no_program_is_left_behind(nothing_is_left_behind: None) -> Iterator[None]:
     assert children() - before == set()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """A browser; it takes longer to start than all its tests do."""
     with Browser(tmp_path_factory.mktemp("browser")) as started:
