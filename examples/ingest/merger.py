@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from examples.ingest.messages import EPOCHS, Batch, Begin, Join, Mark, Passed, Record, Tick
-from greenroom import Actor, Lane, handles
+from greenroom import Actor, ActorRef, Lane, handles
 
 PATIENCE = 0.1
 """Seconds that a window waits at most, for a head that has fallen behind."""
@@ -15,10 +16,13 @@ ROOM = 5_000
 
 @dataclass(slots=True)
 class Window:
-    """What has come of it so far, each line once."""
+    """What has come of it so far, each line once from each head.
+
+    When a client sends a line again, the head of its last connection may still be at work: both want to be told.
+    """
 
     opened: float
-    records: dict[tuple[str, int], Record] = field(default_factory=dict)
+    records: dict[tuple[str, int, ActorRef[Any, Any] | None], Record] = field(default_factory=dict)
 
 
 class Merger(Actor[object]):
@@ -60,8 +64,9 @@ class Merger(Actor[object]):
         window = self.windows.get(number)
         if window is None:
             window = self.windows[number] = Window(self.ctx.now())
-        self.held += (record.source, record.number) not in window.records
-        window.records[record.source, record.number] = record
+        key = record.source, record.number, record.origin
+        self.held += key not in window.records
+        window.records[key] = record
         if self.held > ROOM:
             await self.pass_on(min(self.windows))
 
@@ -95,7 +100,7 @@ class Merger(Actor[object]):
         """For each file, where a head would have to go on if this actor died now: at the first line held here."""
         positions = {mark.source: mark.position for mark in self.marks.values()}
         for window in self.windows.values():
-            for source, number in window.records:
+            for source, number, _ in window.records:
                 if source in positions and number < positions[source]:
                     positions[source] = number
         return positions

@@ -15,9 +15,13 @@ import pytest
 
 from examples.ingest.__main__ import is_read, show, verify
 from examples.ingest.clients import Client, make_files, make_lines
-from examples.ingest.messages import Batch, Record
+from examples.ingest.indexer import Indexer
+from examples.ingest.merger import Merger
+from examples.ingest.messages import Batch, Join, Passed, Record, Stored
 from examples.ingest.store import Store
 from examples.ingest.tree import SHARDS, database
+from greenroom import ActorSystem
+from greenroom.testing import TestProbe
 
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 120.0
@@ -59,6 +63,24 @@ def test_a_window_that_is_written_twice_is_counted_once(tmp_path: Path) -> None:
     assert store.counts() == [(7, "web-1", 1), (7, "web-2", 1)]
     assert (store.position("a.log"), store.position("b.log")) == (50, 0)
     store.close()
+
+
+def test_a_line_that_two_heads_pass_on_is_acknowledged_to_both(tmp_path: Path) -> None:  # J17
+    """The client has sent it again, and the head of its last connection is still at work."""
+
+    async def main() -> None:
+        async with ActorSystem() as system, asyncio.timeout(PATIENCE):
+            indexer = system.spawn(Indexer, tmp_path / "index.sqlite", name="indexer", dispatcher="pinned")
+            merger = system.spawn(Merger, indexer.path, 10.0)
+            epoch = await merger.ask(Join(), timeout=None)
+            heads = [TestProbe(system), TestProbe(system)]
+            for head in heads:
+                merger.tell(Passed(epoch, Record("client a", 7, 71.0, "web-1", "GET /", head.ref)))
+            for head in heads:
+                assert await head.receive() == Stored([7])
+            assert (await indexer.inspect())["lines"] == 1
+
+    asyncio.run(main())
 
 
 def free_port() -> int:
