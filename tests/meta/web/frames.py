@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import os
 import struct
+import tracemalloc
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,7 @@ __all__ = [
     "BINARY",
     "CLOSE",
     "CONT",
+    "NO_TAKEOVER",
     "PING",
     "PONG",
     "TEXT",
@@ -25,10 +28,14 @@ __all__ = [
     "accept_key",
     "close_frame",
     "deflated",
+    "deflated_frames",
     "frame",
     "handshake",
     "open_socket",
 ]
+
+NO_TAKEOVER: dict[str, Any] = {"sec_websocket_extensions": "permessage-deflate; client_no_context_takeover"}
+"""What a client asks for whose messages are packed each by itself."""
 
 CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -101,6 +108,11 @@ def deflated(data: bytes) -> bytes:
     return packed.removesuffix(b"\x00\x00\xff\xff")
 
 
+def deflated_frames(number: int, size: int, noise: int) -> bytes:
+    """So many messages that unpack to so many bytes; `noise` of these cannot be packed."""
+    return frame(BINARY, deflated(os.urandom(noise) + bytes(size - noise)), rsv=4) * number
+
+
 def accept_key(key: str = KEY) -> str:
     """What a server answers to a key."""
     return base64.b64encode(hashlib.sha1((key + GUID).encode()).digest()).decode()
@@ -124,6 +136,17 @@ class WebSocketPeer(Browser):
     """A connection that is a WebSocket."""
 
     answer: Reply
+
+    async def send_until_stuck(self, data: bytes) -> tuple[asyncio.Future[None], int]:
+        """Send it until the other side reads no more: the sending, which goes on, and the memory that was in use."""
+        tracemalloc.start()
+        try:
+            sending = asyncio.ensure_future(self.send(data))
+            await self.stuck()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        return sending, peak
 
     async def frame(self) -> Frame:
         """The next frame."""

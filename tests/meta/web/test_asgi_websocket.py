@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import tracemalloc
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +15,20 @@ from greenroom import ActorSystem, ManualClock
 from greenroom.meta import Asgi, StopListening, WebLimits
 from greenroom.testing import TestProbe, capture_logs
 from tests.gates import turns
-from tests.meta.web.frames import BINARY, CLOSE, PING, PONG, TEXT, close_frame, deflated, frame, handshake, open_socket
+from tests.meta.web.frames import (
+    BINARY,
+    CLOSE,
+    NO_TAKEOVER,
+    PING,
+    PONG,
+    TEXT,
+    close_frame,
+    deflated,
+    deflated_frames,
+    frame,
+    handshake,
+    open_socket,
+)
 from tests.meta.web.peers import connect
 from tests.meta.web.stage import PATIENCE, Answer, serve
 
@@ -124,16 +135,9 @@ def test_large_messages_are_unpacked_as_a_slow_application_takes_them(play: Play
             await send({"type": "websocket.send", "text": "all"})
 
         stage = await serve(system, {"/ws": app(slow)})
-        bombs = frame(BINARY, deflated(os.urandom(2000) + bytes(size - 2000)), rsv=4) * number
-        headers: dict[str, Any] = {"sec_websocket_extensions": "permessage-deflate; client_no_context_takeover"}
-        async with await open_socket(stage, deflate=True, **headers) as peer:
-            tracemalloc.start()
-            try:
-                sending = asyncio.ensure_future(peer.send(bombs))
-                await peer.stuck()
-                _, peak = tracemalloc.get_traced_memory()
-            finally:
-                tracemalloc.stop()
+        bombs = deflated_frames(number, size, noise=2000)
+        async with await open_socket(stage, deflate=True, **NO_TAKEOVER) as peer:
+            sending, peak = await peer.send_until_stuck(bombs)
             assert peak < 6_000_000
             gate.set()
             await sending

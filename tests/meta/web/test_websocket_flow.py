@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 import tracemalloc
@@ -28,12 +27,14 @@ from tests.meta.sockets.certificates import Certificates
 from tests.meta.web.frames import (
     BINARY,
     CLOSE,
+    NO_TAKEOVER,
     PING,
     PONG,
     TEXT,
     accept_key,
     close_frame,
     deflated,
+    deflated_frames,
     frame,
     handshake,
     open_socket,
@@ -250,16 +251,9 @@ def test_small_messages_that_unpack_to_large_ones_are_unpacked_as_their_owner_ta
         owner = system.spawn(Slow, mailbox=MailboxConfig(capacity=2))
         stage = await serve(system, {"/ws": WebSocket(owner=owner)})
         # Together, they are more than is read at once.
-        bombs = frame(BINARY, deflated(os.urandom(1000) + bytes(size - 1000)), rsv=4) * number
-        headers: dict[str, Any] = {"sec_websocket_extensions": "permessage-deflate; client_no_context_takeover"}
-        async with await open_socket(stage, deflate=True, **headers) as peer:
-            tracemalloc.start()
-            try:
-                sending = asyncio.ensure_future(peer.send(bombs))
-                await peer.stuck()
-                _, peak = tracemalloc.get_traced_memory()
-            finally:
-                tracemalloc.stop()
+        bombs = deflated_frames(number, size, noise=1000)
+        async with await open_socket(stage, deflate=True, **NO_TAKEOVER) as peer:
+            sending, peak = await peer.send_until_stuck(bombs)
             assert peak < 4_000_000
             gate.set()
             await sending
