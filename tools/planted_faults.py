@@ -54,9 +54,9 @@ FAULTS = (
     Fault(
         "inbound-order",
         "_core/delivery/inbound.py",
-        "self._brought[:0] = [part for entry in late for part in entry]",
-        "self._brought += [part for entry in late for part in entry]",
-        "what an interrupted tick left over comes after what was sent since",
+        "self._kept = late[delivered:]",
+        "self._kept = late[:delivered:-1]",
+        "what an interrupted tick left over is delivered in the wrong order",
     ),
     Fault(
         "missed-beats",

@@ -138,3 +138,32 @@ def test_whatever_was_admitted_while_the_loop_runs_is_handled(
     assert sorted(heard) == sorted(admitted)  # type: ignore[type-var]
     counts = count_loop(loop)
     assert (counts.handled, counts.rejected, counts.balanced) == (len(admitted), len(rejected), True)
+
+
+# What is brought while the loop ends
+
+
+@pytest.mark.parametrize("attempt", range(20))
+def test_what_is_sent_while_the_loop_closes_is_handled_or_a_dead_letter(letters: Letters, attempt: int) -> None:
+    loop = Loop(None, ManualClock(), letters)
+    handled: list[object] = []
+    cell = loop.spawn(list.append, handled)
+    left = [4 * 200]
+
+    def send(number: int) -> None:
+        for count in range(200):
+            cell.tell((number, count))
+            left[0] -= 1
+
+    def tick_or_close() -> None:
+        if left[0] > attempt * 40:
+            loop.tick()
+        else:
+            loop.close()
+
+    race(4, send, tick_or_close)
+    loop.close()
+    ledger = count_loop(loop)
+    assert ledger.balanced
+    assert (ledger.sent, ledger.queued) == (800, 0)
+    assert len(handled) + len(letters.dead) == 800

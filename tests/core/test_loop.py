@@ -345,3 +345,21 @@ def test_a_loop_in_the_middle_of_a_tick_cannot_be_adopted(loop: Loop, heard: lis
     cell.tell("try")
     loop.run_until_idle()
     assert [type(result) for result in heard] == [WrongThread]
+
+
+# What another thread sees of it
+
+
+def test_another_thread_can_look_at_the_cell_in_hand_and_its_message(loop: Loop) -> None:
+    seen: list[object] = []
+    cell = loop.spawn(lambda _, message: seen.append(elsewhere(loop.visits.peek_hand)))
+    message = ["anything"]
+    cell.tell(message)
+    loop.run_until_idle()
+    assert seen == [(cell, message)]
+
+
+def test_another_thread_sees_nothing_in_hand_between_ticks(loop: Loop) -> None:
+    loop.spawn(lambda _, message: None).tell("gone")
+    loop.run_until_idle()
+    assert elsewhere(loop.visits.peek_hand) == (None, None)

@@ -8,6 +8,21 @@ cdef extern from "pythread.h":
 cdef extern from "Python.h":
     void untrack "PyObject_GC_UnTrack" (object)
 
+# What threads without a GIL tell one another by.
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+      #include <intrin.h>
+      #define greenroom_add_to(where, change) ((int)_InterlockedExchangeAdd((long volatile *)(where), (change)))
+      #define greenroom_fence() _mm_mfence()
+    #else
+      #define greenroom_add_to(where, change) __atomic_fetch_add((where), (change), __ATOMIC_ACQ_REL)
+      #define greenroom_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+    #endif
+    """
+    int add_to "greenroom_add_to" (int *where, int change) noexcept nogil  # what was there before
+    void fence "greenroom_fence" () noexcept nogil
+
 # Moving an object out of, or into, a list's slot that is known to be there. Taking passes the slot's own reference on
 # instead of making one and dropping the other, which saves a message some 30 instructions (callgrind, ping-pong).
 cdef extern from *:

@@ -1,13 +1,17 @@
 """Observers' hooks: who wants to be told of what.
 
-An event that nobody asked for costs nothing: its attribute is None, and it is only looked at where the event happens.
+An event that nobody asked for costs nothing: its attribute is False, and it is only looked at where the event happens.
 An observer that raises is logged and taken off; it never disturbs an actor.
+
+Observers come and go on any thread. The list of them is changed in place, under a lock, and the attributes are numbers:
+whoever looks meanwhile sees the old or the new, and nothing that has been freed.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from _thread import allocate_lock
+from operator import is_
 
 from greenroom.errors import HookError
 from greenroom.exits import ends_system
@@ -32,22 +36,24 @@ EVENTS: dict[str, tuple[str, ...]] = {
 
 
 class ObserverHooks:
-    """The observers of one loop. `Invariant:` an event's attribute is None iff no observer has that hook."""
+    """The observers of one loop. `Invariant:` an event's attribute is True iff some observer has that hook."""
 
-    __slots__ = (*EVENTS, "_observers", "slow_after")
+    __slots__ = (*EVENTS, "_lock", "_observers", "slow_after")
 
     def __init__(self, slow_after: float = 0.1) -> None:
         self.slow_after = slow_after
+        # The same list for good.
         self._observers: list[object] = []
-        self.actor_started: Callable[..., None] | None = None
-        self.actor_stopped: Callable[..., None] | None = None
-        self.actor_restarted: Callable[..., None] | None = None
-        self.escalated: Callable[..., None] | None = None
-        self.mailbox_full: Callable[..., None] | None = None
-        self.message_dropped: Callable[..., None] | None = None
-        self.dead_letter: Callable[..., None] | None = None
-        self.slow_handler: Callable[..., None] | None = None
-        self.stuck_handler: Callable[..., None] | None = None
+        self._lock = allocate_lock()
+        self.actor_started = False
+        self.actor_stopped = False
+        self.actor_restarted = False
+        self.escalated = False
+        self.mailbox_full = False
+        self.message_dropped = False
+        self.dead_letter = False
+        self.slow_handler = False
+        self.stuck_handler = False
 
     def add(self, observer: object) -> None:
         """Tell `observer` of every event it has a method for."""
@@ -56,17 +62,19 @@ class ObserverHooks:
             raise HookError(f"{observer!r} has none of the hooks {', '.join(EVENTS)}")
         for name in hooks:
             _require_signature(observer, name)
-        if not self._has(observer):
-            self.trust(observer)
+        self.trust(observer)
 
     def trust(self, observer: object) -> None:
         """Add an observer of our own, whose hooks are known to be in order."""
-        self._observers.append(observer)
+        with self._lock:
+            if not self._has(observer):
+                self._observers.append(observer)
         self._refresh()
 
     def remove(self, observer: object) -> None:
         """Tell `observer` nothing more."""
-        self._observers = [known for known in self._observers if known is not observer]
+        with self._lock:
+            self._observers[:] = [known for known in self._observers if known is not observer]
         self._refresh()
 
     def emit(self, event: str, *details: object) -> None:
@@ -87,12 +95,15 @@ class ObserverHooks:
         return any(known is observer for known in self._observers)
 
     def _refresh(self) -> None:
-        for name in EVENTS:
-            wanted = any(callable(getattr(observer, name, None)) for observer in self._observers)
-            setattr(self, name, self._emitter(name) if wanted else None)
-
-    def _emitter(self, event: str) -> Callable[..., None]:
-        return lambda *details: self.emit(event, *details)
+        """See which events are wanted; again, if that has changed meanwhile: asking an observer runs its code."""
+        while True:
+            observers = list(self._observers)
+            wanted = {name: any(callable(getattr(one, name, None)) for one in observers) for name in EVENTS}
+            with self._lock:
+                if len(observers) == len(self._observers) and all(map(is_, observers, self._observers)):
+                    for name, is_wanted in wanted.items():
+                        setattr(self, name, is_wanted)
+                    return
 
 
 def _require_signature(observer: object, name: str) -> None:

@@ -246,9 +246,9 @@ class Lifecycle(MessageHost):
         else:
             parent = cell.ref._parent
             (self.top if parent is None else parent._cell.record.child_list).remove(record, cell.ref._name)
-            cell.record = tombstone_of(NORMAL, cell.ref._name, parent, None)
+            cell.put_record(tombstone_of(NORMAL, cell.ref._name, parent, None))
             self.loop.retire(cell)
-            cell.ref = None
+            cell.let_actor_go()
             self.spawned -= 1
 
     def _family_of(self, parent: ActorRef) -> ChildList:
@@ -290,8 +290,7 @@ class Lifecycle(MessageHost):
             starting.install_actor(record, actor)
         else:
             actor.ctx = record
-            cell.handler = class_info.handler
-            cell.subject = actor
+            cell.put_code(class_info.handler, actor)
             if spec is class_info.spec:
                 class_info.proven = True
         self.begin_to_run(cell, record)
@@ -302,8 +301,8 @@ class Lifecycle(MessageHost):
         self.enter(record, RUNNING)
         extras = record.extras
         restart_state = None if extras is None else extras.restart_state
-        if self.loop.hooks.actor_started is not None and (restart_state is None or restart_state.incarnation == 1):
-            self.loop.hooks.actor_started(cell.ref)
+        if self.loop.hooks.actor_started and (restart_state is None or restart_state.incarnation == 1):
+            self.loop.hooks.emit("actor_started", cell.ref)
         if extras is not None:
             extras.never_ran = False
             if extras.waiters:
@@ -404,12 +403,12 @@ class Lifecycle(MessageHost):
             break_off_if_stuck(question)
 
     def reason_of(self, cell: Cell) -> ExitReason | None:
-        """How an actor ended, or is about to."""
-        left = cell.record
+        """How an actor ended, or is about to. From any thread; from another than its own, only how it ended."""
+        left = cell.peek_record()
         if type(left) is Tombstone:
             reason: ExitReason = left.reason
             return reason
-        if left is None:
+        if left is None or cell.is_foreign():
             return None
         if left.extras is not None and left.extras.ending is not None:
             decided: ExitReason = left.extras.ending
@@ -591,13 +590,12 @@ class Lifecycle(MessageHost):
         child_list = self.top if parent is None else parent._cell.record.child_list
         child_list.remove(record, ref._name)
         # Before its messages go, so that whoever is told of them can be told how it ended.
-        cell.record = tombstone_of(reason, ref._name, parent, None if extras is None else extras.history)
+        cell.put_record(tombstone_of(reason, ref._name, parent, None if extras is None else extras.history))
         if self.discards is not None:
             self.discards.note(cell, None)  # an actor that has no hooks has not been drained
         self.loop.retire(cell, "stopped")
         self.enter(record, TERMINATED)
-        # What kept one another alive lets go: an ended actor is freed at once, not by the garbage collector.
-        cell.subject = cell.handler = cell.ref = cell.context = None
+        cell.let_actor_go()
         self.terminated += 1
         if extras is not None:
             ending.tell(extras, reason)
@@ -609,8 +607,8 @@ class Lifecycle(MessageHost):
             self._tell_parent(parent._cell, ref, reason, None if extras is None else extras.restart_state)
         else:
             self._tell_system(cell, reason)
-        if self.loop.hooks.actor_stopped is not None:
-            self.loop.hooks.actor_stopped(ref, reason)
+        if self.loop.hooks.actor_stopped:
+            self.loop.hooks.emit("actor_stopped", ref, reason)
 
     def _tell_system(self, cell: Cell, reason: ExitReason) -> None:
         if cell is self.root:

@@ -7,6 +7,7 @@ back from a pickle.
 from __future__ import annotations
 
 from _thread import get_ident
+from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -81,6 +82,8 @@ class MessageHost:
 
     def late_reply(self, cell: Cell, value: object, asker: object) -> None:
         """An actor answered when nobody waited any more. From any thread."""
+        if self.is_foreign() and self.loop.inbound.bring(None, partial(self.late_reply, cell, value, asker)):
+            return
         self.loop.admission.totals.late_replies += 1
         cell.count_aside().late_replies += 1
         self.publish(value, cell.shown(), asker, "late reply")
@@ -88,8 +91,8 @@ class MessageHost:
     def publish(self, message: object, sender: object, recipient: object, why: str) -> None:
         """Something that is no message of the ledger, or is counted in another column, is a dead letter."""
         self.port.dead_letters.publish(message, sender, recipient, why)
-        if self.loop.hooks.dead_letter is not None:
-            self.loop.hooks.dead_letter(recipient, message, sender, why)
+        if self.loop.hooks.dead_letter:
+            self.loop.hooks.emit("dead_letter", recipient, message, sender, why)
 
     def dropped(self, cell: Cell, message: object, sender: object, lane: object) -> None:
         """A message was dropped by the overflow policy: that is counted, and observers are told."""
@@ -107,7 +110,7 @@ class MessageHost:
 
     def examine(self, cell: Cell, message: object) -> None:
         """The same, from any thread."""
-        record = cell.record
+        record = cell.peek_record()
         if isinstance(record, ActorRecord) and record.extras is not None:
             record.extras.executor.examine(message)
 
@@ -149,7 +152,7 @@ class MessageHost:
 
     def ref_of(self, cell: Cell) -> object:
         """A ref for a cell that has lost its own: an ended actor's."""
-        left = cell.record
+        left = cell.peek_record()
         if type(left) is not Tombstone:
             return cell
         return self._new_ref(cell, left.name, left.parent)

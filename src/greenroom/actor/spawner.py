@@ -91,11 +91,11 @@ class Spawner:
             raise ConfigError("drain", drain, "must be Drain.DROP, Drain.DEAD_LETTER or Drain.REDIRECT(ref)")
         if parent is not None:
             _require_parent(life, parent)
-        settings = None
-        if supervision is not None or env is not None or stop_timeout is not None:
-            settings = _inherit(life, parent, supervision, env, stop_timeout)
+        has_settings = supervision is not None or env is not None or stop_timeout is not None
+        if has_settings:
+            _require_settings(env, stop_timeout)
         has_options = name is not None or mailbox is not None or dispatcher is not None or drain is not None
-        if (has_options or settings is not None) and isinstance(factory, type) and issubclass(factory, Actor):
+        if (has_options or has_settings) and isinstance(factory, type) and issubclass(factory, Actor):
             ambiguous = class_info_of(factory).ambiguous
             if ambiguous:
                 given = (name, mailbox, dispatcher, supervision, drain, env, stop_timeout)
@@ -103,7 +103,9 @@ class Spawner:
         if life.is_foreign():
             by_context = parent is not None
             site = caller(by_context, None, BY_CONTEXT, BY_OFFLOADED) if COMPILED else site_of_caller(by_context, 2)
-            return self._spawn_there(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher, site)
+            own = (supervision, env, stop_timeout) if has_settings else None
+            return self._spawn_there(factory, args, kwargs, parent, name, mailbox, own, drain, dispatcher, site)
+        settings = _inherit(life, parent, supervision, env, stop_timeout) if has_settings else None
         return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher)
 
     def _prepare_meta(
@@ -133,15 +135,19 @@ class Spawner:
         parent: ActorRef | None,
         name: str | None,
         mailbox: MailboxConfig | None,
-        settings: Settings | None,
+        own: tuple[Supervision | None, Mapping[str, Any] | None, float | None] | None,
         drain: Drain | None,
         dispatcher: str | None,
         site: SpawnSite | None,
     ) -> ActorRef:
-        return self._call(
-            "spawn()",
-            lambda: self._life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher, site),
-        )
+        life = self._life
+
+        def spawn() -> ActorRef:
+            # Only here: what the parent has is its loop's to read.
+            settings = None if own is None else _inherit(life, parent, *own)
+            return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher, site)
+
+        return self._call("spawn()", spawn)
 
     def _call(self, what: str, action: Callable[[], T]) -> T:
         """Do something on the system's own thread, and wait for its result."""
@@ -167,6 +173,13 @@ def _require_seconds(name: str, seconds: object) -> None:
         raise ConfigError(name, seconds, "must be a number of seconds, zero or more")
 
 
+def _require_settings(env: object, stop_timeout: object) -> None:
+    if env is not None and not isinstance(env, Mapping):
+        raise ConfigError("env", env, "must be a mapping")
+    if stop_timeout is not None:
+        _require_seconds("stop_timeout", stop_timeout)
+
+
 def _inherit(
     life: Lifecycle,
     parent: ActorRef | None,
@@ -174,10 +187,6 @@ def _inherit(
     env: Mapping[str, Any] | None,
     stop_timeout: float | None,
 ) -> Settings:
-    if env is not None and not isinstance(env, Mapping):
-        raise ConfigError("env", env, "must be a mapping")
-    if stop_timeout is not None:
-        _require_seconds("stop_timeout", stop_timeout)
     record = None if parent is None else parent._cell.record
     base = record.settings() if isinstance(record, ActorRecord) else life.settings
     return Settings(

@@ -408,7 +408,7 @@ class Running:
             task.add_done_callback(lambda task: wait.end(None, None if task.cancelled() else task.exception()))
 
         def late() -> SettleTimeout:
-            hand = self._loop.visits.hand
+            hand, _ = self._loop.visits.peek_hand()
             return SettleTimeout(self.name, timeout, "its asyncio loop does not run" if hand is None else hand.name())
 
         if self._loop.inbound.call(None, begin):  # else it has stopped, and nothing is left to do

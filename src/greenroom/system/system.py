@@ -199,7 +199,7 @@ class ActorSystem(Running, Spawns, Spawner):
         except TimeoutError:
             if future.done():
                 raise
-            hand = self._loop.visits.hand
+            hand, _ = self._loop.visits.peek_hand()
             busy = "its asyncio loop does not run" if hand is None else f"{hand.name()} holds its thread"
             raise LoopBusy(self.name, f"{what} waited {CALL_TIMEOUT} s: {busy}") from None
 

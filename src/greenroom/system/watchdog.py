@@ -101,8 +101,7 @@ class Watch:
             self._warn(loop, now - self.since)
 
     def _warn(self, loop: Loop, seconds: float) -> None:
-        hand = loop.visits.hand
-        message = loop.visits.message
+        hand, message = loop.visits.peek_hand()
         frames = _frames_of(sys._current_frames().get(loop.runq.thread))
         stack = "".join(traceback.StackSummary.extract(iter(frames)).format())
         if hand is None or not loop.ticking or loop.ticks != self.tick:
@@ -117,8 +116,8 @@ class Watch:
             stack,
             extra={**loop.host.log_fields(hand), "seconds": seconds},
         )
-        if loop.hooks.stuck_handler is not None:
-            loop.hooks.stuck_handler(hand.shown(), message, seconds, stack)
+        if loop.hooks.stuck_handler:
+            loop.hooks.emit("stuck_handler", hand.shown(), message, seconds, stack)
 
     def _advice_for(self, cell: Cell, frames: list[tuple[FrameType, int]]) -> str:
         """What to do about it: that depends on where the actor is, and on whether a coroutine blocks."""

@@ -433,22 +433,22 @@ class Admission(AdmissionBase):
 
     def tell_full(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell observers that a mailbox is full and the sender will hear of it. From any thread."""
-        if self.hooks.mailbox_full is not None:
-            self.hooks.mailbox_full(cell.shown(), message, lane)
+        if self.hooks.mailbox_full:
+            self.hooks.emit("mailbox_full", cell.shown(), message, lane)
 
     def tell_dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell whoever should know that a message was dropped. From any thread."""
         if isinstance(sender, Receipt):
             sender.discard("dropped")
         self.host.dropped(cell, message, sender, lane)
-        if self.hooks.message_dropped is not None:
-            self.hooks.message_dropped(cell.shown(), message, lane)
+        if self.hooks.message_dropped:
+            self.hooks.emit("message_dropped", cell.shown(), message, lane)
 
     def tell_dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
         """Tell whoever should know that a message will never be handled. From any thread."""
         if isinstance(sender, Receipt):
             sender.discard(why)
         self.host.dead_letter(cell, message, sender, why)
-        if self.hooks.dead_letter is not None:
+        if self.hooks.dead_letter:
             shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
-            self.hooks.dead_letter(cell.shown(), message, shown, why)
+            self.hooks.emit("dead_letter", cell.shown(), message, shown, why)

@@ -1,12 +1,17 @@
 import cython
-from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.capi cimport fence
+from greenroom._core.mailbox.cell cimport Cell, add_reserved
 from greenroom._core.delivery.admission cimport Admission
+from greenroom._core.delivery.intake cimport Intake, entry_part, has_entry
 from greenroom._core.fastrlock cimport FastRLock
 
 cdef bint COMPILED
-cdef int ELSEWHERE, OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD
+cdef int ELSEWHERE, OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD, _MOST_AT_ONCE
 cdef dict directing, current_handoffs
 cdef object director_here, partial, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
+
+@cython.locals(previous=int, before=int)
+cdef int _promise(Cell cell, int change) noexcept
 
 @cython.final
 cdef class Parked:
@@ -19,14 +24,20 @@ cdef class Parked:
 cdef class Inbound:
     cdef Admission _admission
     cdef FastRLock _lock
-    cdef list _brought
+    cdef Intake _intake
+    cdef list _kept
     cdef dict _reserved, _parked, _refused, _lines
     cdef readonly bint closed, sleeping
+    cdef bint _is_over
     cdef public object rouse
     cpdef bint waiting(self)
     cpdef tell(self, Cell cell, object message, object sender, object lane)
     @cython.locals(entry=tuple)
     cpdef offer(self, Cell cell, object message, object sender, object lane)
+    @cython.locals(reserved=int)
+    cdef bint _put_quickly(self, Cell cell, object message, object sender) except? True
+    @cython.locals(late=list, cell=Cell)
+    cdef _bury_late(self)
     @cython.locals(cell=Cell)
     cdef object _place(self, tuple entry)
     cpdef bint offer_if_room(self, Cell cell, object message, object sender, object lane) except? True
@@ -42,7 +53,8 @@ cdef class Inbound:
     cdef _note_urgent(self, Cell cell)
     cdef _append(self, tuple entry)
     cdef _end_sleep(self)
-    cdef bint _is_first_to_rouse(self) except? True
+    cdef object _take_rouse(self)
+    cpdef rouse_by(self, object rouse)
     cdef bint _reserve(self, Cell cell, object lane) except? True
     cdef bint _is_done_with_some(self, Cell cell) except? True
     @cython.locals(parked=Parked)
@@ -53,15 +65,14 @@ cdef class Inbound:
     cpdef bint promise(self, Cell cell, object lane) except? True
     cpdef redeem(self, Cell cell, object lane)
     cpdef int reserved(self, Cell cell, object lane)
-    @cython.locals(late=list, fresh=list, brought=list, first=Py_ssize_t, cell=Cell, delivered=Py_ssize_t)
+    @cython.locals(late=list, intake=Intake, left=int, cell=Cell, delivered=Py_ssize_t)
     cpdef take_in(self)
     cdef _deliver(self, Cell cell, object lane, object message, object sender)
     @cython.locals(parked=Parked)
     cdef tuple _unpark(self, Cell cell, object lane)
-    cdef _keep(self, list brought, Py_ssize_t first)
-    cdef _put_back(self, list late)
-    @cython.locals(parked=Parked, first=Py_ssize_t)
+    @cython.locals(parked=Parked)
     cpdef Py_ssize_t count(self, Cell cell=*)
     cpdef bint fall_asleep(self)
     cpdef wake(self)
     cpdef close(self)
+    cpdef end(self)

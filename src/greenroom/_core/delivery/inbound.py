@@ -1,10 +1,19 @@
 """What other threads send, until the loop's own thread takes it in.
 
-A thread that is not the loop's reserves room in the target's mailbox under one lock, so that `tell` can refuse at
-once; the loop moves what was admitted into the mailboxes at the start of a tick. One queue per loop keeps the order of
-each sending thread. A sleeping loop is roused once, by the first to bring something, not once per message.
+A thread that is not the loop's reserves room in the target's mailbox, so that `tell` can refuse at once; the loop moves
+what was admitted into the mailboxes at the start of a tick. One queue per loop keeps the order of each sending thread.
+A sleeping loop is roused once, by the first to bring something, not once per message.
+
+**The quick way**, in the compiled build: a data message whose mailbox has room takes no lock. Its sender adds one to
+`Cell.reserved`, which is a promise, and puts it into the `Intake`. When the mailbox looks full, the lock is taken to
+see whether it is: the loop moves messages under the lock, so nothing is counted twice then. All else is rarer, and
+locked.
 
 The lock can be taken again by its holder: making an object may run a finalizer, and a finalizer may send a message.
+
+**Sleep and end.** The loop says that it sleeps, or has closed, and then looks whether something is there; who brings
+something puts it in, and then looks whether the loop sleeps or has closed. With a fence between the two steps on
+either side, one of them sees the other.
 
 A simulation brings nothing to a real loop: when that would act on it, and what came of it, is not the same next time.
 Who tries is refused here, where all ways into another loop meet, before anything has changed.
@@ -22,6 +31,7 @@ from typing import Any
 from greenroom._core.build import COMPILED
 from greenroom._core.current import current_handoffs
 from greenroom._core.delivery.admission import Admission
+from greenroom._core.delivery.intake import Intake
 from greenroom._core.fastrlock import FastRLock
 from greenroom._core.flags import INTERCEPTED, OFFLOADED, PROPAGATES, ROOM
 from greenroom._core.mailbox.cell import Cell
@@ -50,6 +60,8 @@ _TURNED_AWAY = object()
 _MOST_FOR_THE_DEAD = 64
 """Messages to one closed cell that wait to be dead letters in their turn. Further ones are dead letters at once, on the
 sender's thread: one that does not see that it is over must fill no memory and hold up no tick."""
+_MOST_AT_ONCE = 10_000
+"""Entries taken in by one tick: the thread has other things to do, and the next tick takes the next."""
 _REMEDY = (
     "that system is real, and not part of it: put a stand-in in the actor's place (`harness.inbox()`, or one of "
     "your own), or spawn it in the simulation"
@@ -76,12 +88,24 @@ class Parked:
         return oldest
 
 
+def _promise(cell: Cell, change: int) -> int:
+    """Change how much room is promised in the data lane; what it was before. Compiled, this is one atomic step."""
+    if COMPILED:
+        previous: int = add_reserved(cell, change)
+        return previous
+    before = cell.reserved
+    cell.reserved = before + change
+    return before
+
+
 class Inbound:
     """Admission for foreign threads. Every field is written under `_lock`, but for `sleeping` by the loop's thread."""
 
     __slots__ = (
         "_admission",
-        "_brought",
+        "_intake",
+        "_is_over",
+        "_kept",
         "_lines",
         "_lock",
         "_parked",
@@ -96,25 +120,27 @@ class Inbound:
         self._admission = admission
         # The compiled gate is the cheaper one; in plain Python only a lock made in C is safe from signals in a `with`.
         self._lock: Any = FastRLock() if COMPILED else RLock()
-        # In order of arrival, flat: cell, lane, message, sender, cell, lane, ...  A tuple for each would be one more
-        # object for the garbage collector to follow.
-        self._brought: list[Any] = []
+        # In order of arrival: cell, lane, message, sender. Taken from by the loop's thread, under the lock.
+        self._intake = Intake()
+        # What was taken, and could not be delivered yet: it comes before all that is in the intake.
+        self._kept: list[tuple[Any, Any, Any, Any]] = []
         # Invariant: room promised by (cell, lane), for side lanes; for the data lane that is Cell.reserved
         self._reserved: dict[tuple[Cell, Lane], int] = {}
-        # Invariant: each entry in here has a _PARKED one in _brought
+        # Invariant: each entry in here has a _PARKED one in the intake
         self._parked: dict[tuple[Cell, Lane], Parked] = {}
         # How many are on their way to stand in line for room, by cell.
         self._lines: dict[Cell, int] = {}
         # Messages rejected, dropped and turned away, by cell, until the loop's thread adds them to the cell's counters.
         self._refused: dict[Cell, list[int]] = {}
         self.closed = False
+        self._is_over = False
         # Invariant: sleeping only while the loop's thread waits for something to happen, and nobody has roused it
         self.sleeping = False
         self.rouse: Callable[[], object] | None = None
 
     def waiting(self) -> bool:
-        """A glance, without the lock: whether there is something to take in."""
-        return bool(self._brought) or bool(self._refused)
+        """A glance, without the lock: whether there is something to take in. For the loop's thread."""
+        return self._intake.waiting() or bool(self._refused) or bool(self._kept)
 
     def tell(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread: of the actor that this thread works for, unless named."""
@@ -136,6 +162,8 @@ class Inbound:
                 self._admission.host.examine(cell, message)
             if lane is not _DATA and cell.flags & (OFFLOADED | INTERCEPTED):
                 self._note_urgent(cell)
+        if COMPILED and lane is _DATA and self._put_quickly(cell, message, sender):
+            return
         entry = (cell, lane, message, sender)
         if COMPILED:
             # No signal can come between these two, and a `with` would look its methods up each time.
@@ -156,6 +184,44 @@ class Inbound:
             self._refuse(cell, message, sender, lane)
         elif fate is not None:
             self._admission.tell_dropped(cell, fate[0], fate[1], lane)
+
+    def _put_quickly(self, cell: Cell, message: object, sender: object) -> bool:
+        """Let a data message wait for the loop, if there is room for it at a glance; False when nothing was done."""
+        if self.closed or cell.closed or cell.priority is not None or cell.drops_oldest:
+            return False
+        # The promise first: the loop counts a message twice while it moves it, and never not at all.
+        reserved = _promise(cell, 1)
+        if reserved + cell.count - cell.notices >= cell.capacity:
+            _promise(cell, -1)
+            return False
+        try:
+            self._intake.put(cell, _DATA, message, sender)
+        except MemoryError:
+            _promise(cell, -1)
+            raise
+        if COMPILED:
+            fence()
+        if self.sleeping:
+            self._end_sleep()
+        if self.closed:
+            self._bury_late()
+        return True
+
+    def _bury_late(self) -> None:
+        """The loop closed while messages were put in: those that it does not see any more are dead letters."""
+        late = []
+        with self._lock:
+            if not self._is_over:
+                return  # it looks once more
+            entry = self._intake.take()
+            while entry is not None:
+                cell = entry[0]
+                _promise(cell, -1)
+                self._admission.count_turned_away(cell)
+                late.append(entry)
+                entry = self._intake.take()
+        for cell, _, message, sender in late:
+            self._admission.tell_dead_letter(cell, message, sender, "loop stopped")
 
     def _place(self, entry: tuple[Cell, Lane, object, object]) -> Any:
         """Put a message where it waits for the loop: None, what became of it instead, or the older one it displaced."""
@@ -282,32 +348,42 @@ class Inbound:
             handoff.hurry()
 
     def _append(self, entry: tuple[Cell | None, object, object, object]) -> None:
-        self._brought.extend(entry)  # in one call, so that a finalizer that sends cannot come between
+        self._intake.put(entry[0], entry[1], entry[2], entry[3])
 
     def _end_sleep(self) -> None:
         """Rouse the loop if it sleeps. Outside the lock: rousing gives up the GIL, and others would queue up behind."""
-        if self.sleeping and self._is_first_to_rouse():
-            try:
-                if self.rouse is not None:
-                    self.rouse()
-            except BaseException:
-                with self._lock:
-                    self.sleeping = True  # it still does: the next sender tries again
-                raise
+        if COMPILED:
+            fence()
+        if self.sleeping:
+            rouse = self._take_rouse()
+            if rouse is not None:
+                try:
+                    rouse()
+                except BaseException:
+                    with self._lock:
+                        self.sleeping = True  # it still does: the next sender tries again
+                    raise
 
-    def _is_first_to_rouse(self) -> bool:
+    def _take_rouse(self) -> Callable[[], object] | None:
+        """What rouses the loop, for the first that finds it asleep; None for all others."""
         with self._lock:
-            first = self.sleeping and self.waiting()
-            if first:
-                self.sleeping = False
-            return first
+            if not self.sleeping:
+                return None
+            self.sleeping = False
+            return self.rouse
+
+    def rouse_by(self, rouse: Callable[[], object] | None) -> None:
+        """From now on, have the loop's thread roused by this. For that thread."""
+        with self._lock:
+            self.rouse = rouse
 
     def _reserve(self, cell: Cell, lane: Lane) -> bool:
-        """Promise room for one message, if there is any."""
+        """Promise room for one message, if there is any. Under the lock."""
         if lane is _DATA:
-            if cell.depth(lane) + cell.reserved >= cell.capacity and not self._is_done_with_some(cell):
+            # As in `_put_quickly`: others may be at it now.
+            if _promise(cell, 1) + cell.depth(lane) >= cell.capacity and not self._is_done_with_some(cell):
+                _promise(cell, -1)
                 return False
-            cell.reserved += 1
             return True
         key = (cell, lane)
         if cell.depth(lane) + self._reserved.get(key, 0) >= cell.config.room(lane):
@@ -318,7 +394,8 @@ class Inbound:
     def _is_done_with_some(self, cell: Cell) -> bool:
         """Whether a full data lane is not: what is done on another thread, but not reported yet, needs no room."""
         handoff = cell.handoff() if cell.flags & OFFLOADED else None
-        return handoff is not None and cell.depth(_DATA) - handoff.done() + cell.reserved < cell.capacity
+        # Its own promise is among those that are reserved.
+        return handoff is not None and cell.depth(_DATA) - handoff.done() + cell.reserved <= cell.capacity
 
     def _park(self, cell: Cell, lane: Lane, message: object, sender: object) -> tuple[object, object] | None:
         """Keep a message for a lane that drops its oldest; the one it displaces here, if it does."""
@@ -350,7 +427,7 @@ class Inbound:
         with self._lock:
             if lane is _DATA:
                 if cell.reserved > 0:
-                    cell.reserved -= 1
+                    _promise(cell, -1)
                 return
             key = (cell, lane)
             left = self._reserved.pop(key, 0) - 1
@@ -364,33 +441,38 @@ class Inbound:
 
     def take_in(self) -> None:
         """Move what was admitted into the mailboxes. For the loop's thread."""
-        late = []
-        fresh: list[Any] = []
+        late, self._kept = self._kept, []
         with self._lock:
-            brought, self._brought = self._brought, fresh
             refused, self._refused = self._refused, {}
             # Room that was promised must be taken before the lock is given up, or a sender would find it free again.
             # What can run a user's code (a priority key, an observer, a drain) waits until after, its promise kept;
             # for one cell that is all or nothing, so its messages and notices keep their order.
-            first = 0
+            intake = self._intake
+            left = _MOST_AT_ONCE
             try:
-                for first in range(0, len(brought), 4):
-                    cell: Cell = brought[first]
-                    lane = brought[first + 1]
-                    message = brought[first + 2]
+                while left > 0 and (has_entry(intake) if COMPILED else intake.waiting()):
+                    left -= 1
+                    if COMPILED:
+                        cell: Cell = entry_part(intake, 0)
+                        lane = entry_part(intake, 1)
+                        message = entry_part(intake, 2)
+                        sender = entry_part(intake, 3)
+                    else:
+                        cell, lane, message, sender = intake.first()
                     if lane is _CALL or cell.closed or cell.priority is not None or message is _PARKED:
-                        late.append((cell, lane, message, brought[first + 3]))
+                        late.append((cell, lane, message, sender))
                     elif lane is _DATA:
-                        cell.enqueue(1, message, brought[first + 3])
-                        cell.reserved -= 1
+                        cell.enqueue(1, message, sender)
+                        _promise(cell, -1)
                         cell.make_runnable()
                     elif lane is _NOTICE:
                         cell.enqueue_notice(message)
                         cell.make_runnable()
                     else:
-                        late.append((cell, lane, message, brought[first + 3]))
+                        late.append((cell, lane, message, sender))
+                    intake.drop_first()
             except MemoryError:
-                self._keep(brought, first)
+                pass  # a mailbox cannot grow: what comes from here on waits until some messages are handled
         for cell, (rejected, dropped, turned_away) in refused.items():
             self._admission.count_refused(cell, rejected, dropped, turned_away)
         delivered = 0
@@ -400,7 +482,8 @@ class Inbound:
                 self._deliver(cell, lane, message, sender)
         finally:
             if delivered < len(late):
-                self._put_back(late[delivered:])
+                # Something that ends the system came between: the rest waits, ahead of what has come since.
+                self._kept = late[delivered:]
 
     def _deliver(self, cell: Cell, lane: Any, message: Any, sender: object) -> None:
         if lane is _CALL:
@@ -434,29 +517,13 @@ class Inbound:
                 del self._parked[key]
             return entry
 
-    def _keep(self, brought: list[Any], first: int) -> None:
-        """A mailbox cannot grow: what comes from `first` on waits until some messages are handled. Under the lock."""
-        # There is no memory to copy anything, and to delete a slice is to copy it first.
-        brought.reverse()
-        for _ in range(first):
-            brought.pop()
-        brought.reverse()
-        brought.extend(self._brought)  # which is empty, unless a finalizer has sent something
-        self._brought = brought
-
-    def _put_back(self, late: list[tuple[Cell, object, object, object]]) -> None:
-        """Something that ends the system came between: let the rest wait, ahead of what has come since."""
-        with self._lock:
-            self._brought[:0] = [part for entry in late for part in entry]
-
     def count(self, cell: Cell | None = None) -> int:
         """How many messages are in here, for `cell` or in all. Costs a search: for the ledger."""
         with self._lock:
             total = 0
-            for first in range(0, len(self._brought), 4):
-                lane = self._brought[first + 1]
-                mine = cell is None or self._brought[first] is cell
-                if mine and isinstance(lane, Lane) and self._brought[first + 2] is not _PARKED:
+            for target, lane, message, _ in [*self._kept, *self._intake]:
+                mine = cell is None or target is cell
+                if mine and isinstance(lane, Lane) and message is not _PARKED:
                     total += 1
             for key, parked in self._parked.items():
                 if cell is None or key[0] is cell:
@@ -466,10 +533,11 @@ class Inbound:
     def fall_asleep(self) -> bool:
         """Ask to be roused by the next to bring something; False when something is here already.
 
-        Without the lock, here and in `wake`: who brings something looks at `sleeping` after that, so either side sees
-        the other, and to be roused when awake does no harm.
+        Without the lock, here and in `wake`: to be roused when awake does no harm.
         """
         self.sleeping = True
+        if COMPILED:
+            fence()
         if self.waiting():
             self.sleeping = False
             return False
@@ -483,3 +551,11 @@ class Inbound:
         """Take nothing more; what is here already can still be taken in."""
         with self._lock:
             self.closed = True
+        if COMPILED:
+            fence()
+
+    def end(self) -> None:
+        """Nothing is taken in any more: what a thread was just putting in is a dead letter."""
+        with self._lock:
+            self._is_over = True
+        self._bury_late()

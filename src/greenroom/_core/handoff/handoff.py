@@ -90,6 +90,10 @@ class Handoff(Wait):
         self._touches = 0
         self._settled = _NEVER
 
+    def _show(self) -> None:
+        """Let other threads find it, by its cell; what they look at is there by now."""
+        self.cell.loop.carried[self.cell] = self
+
     # -- where it is carried out
 
     def enter(self) -> None:
@@ -269,7 +273,7 @@ class Handoff(Wait):
                 return
             self._closed = True
             over = self._over
-        self.cell.loop.handoffs.pop(self, None)
+        self._take_off()
         self._account()
         if not over and self._on_abandoned is not None:
             self._on_abandoned()
@@ -279,9 +283,16 @@ class Handoff(Wait):
             self._close_result()
             return
         self._closed = True  # it is over: there is nothing left to abandon
-        self.cell.loop.handoffs.pop(self, None)
+        self._take_off()
         self._account()
         self.wake_waiter()
+
+    def _take_off(self) -> None:
+        """It is no work of the loop's any more."""
+        loop = self.cell.loop
+        loop.handoffs.pop(self, None)
+        if loop.carried.get(self.cell) is self:
+            del loop.carried[self.cell]
 
     def _account(self) -> None:
         """Count what has been done."""

@@ -86,6 +86,7 @@ class MessageHandoff(Handoff):
         # How many of the done have left the mailbox.
         self._gone = 0
         self._slow: list[tuple[object, float]] | None = None
+        self._show()
 
     def carry(self) -> None:
         """Let what is queued behind the first message come along, as far as it is as plain, and not too much."""
@@ -141,12 +142,12 @@ class MessageHandoff(Handoff):
 
     def perform(self) -> object:
         """Have the message handled."""
-        cell = self.cell
-        if cell.loop.hooks.slow_handler is None:
-            return cell.handler(cell.subject, self.messages[self._begun - 1])
+        handler, subject = self.cell.code()
+        if not self.cell.loop.hooks.slow_handler:
+            return handler(subject, self.messages[self._begun - 1])
         began = monotonic()
         try:
-            return cell.handler(cell.subject, self.messages[self._begun - 1])
+            return handler(subject, self.messages[self._begun - 1])
         finally:
             self.note_time(monotonic() - began)
 
@@ -201,7 +202,7 @@ class MessageHandoff(Handoff):
                 return
             self._closed = True
         cell = self.cell
-        cell.loop.handoffs.pop(self, None)
+        self._take_off()
         cell.task.kind = STASHED  # which is no message that was handled
         admission = cell.loop.admission
         admission.count_stashed(cell, 1)
@@ -238,9 +239,7 @@ class MessageHandoff(Handoff):
 
     def _tell_slow(self, slow: list[tuple[object, float]]) -> None:
         for message, seconds in slow:
-            tell = self.cell.loop.hooks.slow_handler
-            if tell is not None:
-                tell(self.cell.shown(), message, seconds)
+            self.cell.loop.hooks.emit("slow_handler", self.cell.shown(), message, seconds)
 
 
 class PropagatingHandoff(MessageHandoff):

@@ -1,5 +1,5 @@
 import cython
-from greenroom._core.capi cimport thread_ident
+from greenroom._core.capi cimport add_to, thread_ident
 from greenroom._core.mailbox.mailbox cimport Mailbox
 from greenroom._core.mailbox.ring cimport put_slot
 from greenroom._core.runqueue cimport RunQueue
@@ -29,6 +29,12 @@ cdef class Cell(Mailbox):
     cdef object __weakref__
     cpdef set_up(self, object loop, RunQueue runq, object handler, object subject, object config)
     cpdef object shown(self)
+    cpdef object peek_record(self)
+    cpdef put_record(self, object record)
+    cpdef tuple code(self)
+    cpdef put_code(self, object handler, object subject)
+    cpdef let_code_go(self)
+    cpdef let_actor_go(self)
     cpdef str name(self)
     @cython.locals(runq=RunQueue)
     cpdef accept(self, object message, object sender, object lane)
@@ -48,3 +54,42 @@ cdef class Cell(Mailbox):
     cpdef make_runnable(self)
     cpdef Tally count_aside(self)
     cpdef sent(self)
+
+cdef inline int add_reserved(Cell cell, int change) noexcept:
+    return add_to(&cell.reserved, change)
+
+# What is replaced is dropped after the lock is given up: its finalizer may do anything.
+cdef inline object guarded_ref(Cell cell):
+    with cython.critical_section(cell):
+        return cell.ref
+
+cdef inline int guard_ref(Cell cell, object ref) except -1:
+    cdef object old
+    with cython.critical_section(cell):
+        old = cell.ref
+        cell.ref = ref
+    return 0
+
+cdef inline object guarded_record(Cell cell):
+    with cython.critical_section(cell):
+        return cell.record
+
+cdef inline int guard_record(Cell cell, object record) except -1:
+    cdef object old
+    with cython.critical_section(cell):
+        old = cell.record
+        cell.record = record
+    return 0
+
+cdef inline tuple guarded_code(Cell cell):
+    with cython.critical_section(cell):
+        return cell.handler, cell.subject
+
+cdef inline int guard_code(Cell cell, object handler, object subject) except -1:
+    cdef object old_handler, old_subject
+    with cython.critical_section(cell):
+        old_handler = cell.handler
+        old_subject = cell.subject
+        cell.handler = handler
+        cell.subject = subject
+    return 0

@@ -3,6 +3,16 @@
 
 `Cell` is a `Mailbox` rather than having one: the path of a message then touches one object fewer (`make bench`, P9),
 and an idle actor is smaller (P8).
+
+**Threads.** A cell belongs to its loop's thread, which reads and writes it as it likes. What others may look at, with a
+GIL or without, is one of three kinds, and each field says of which it is:
+
+- *settled*: set before anybody else has the cell, and the same until it is freed: `loop`, `runq`, `config`, `capacity`.
+- *numbers*: `count`, `flags`, `closed` and the like. Written by the loop's thread alone, so a glance from elsewhere is
+  a moment old, and never torn. `reserved` alone is written by all, atomically.
+- *guarded*: objects that are replaced while others look. The loop's thread writes them by the methods below, others
+  read them by those; without a GIL, both take the cell's own lock, or an object could be freed between a look and a
+  touch.
 """
 
 from __future__ import annotations
@@ -102,9 +112,10 @@ class Cell(Mailbox):
         # to be kept for every actor.
         self.handler = handler
         self.subject = subject
-        # What stands for this cell as a sender, and in what people read; the floor above sets it.
+        # What stands for this cell as a sender, and in what people read; the floor above sets it. Guarded, as are
+        # `handler`, `subject` and `record`: others read it by `shown`.
         self.ref: Any = None
-        # The floor above's own record of the actor.
+        # The floor above's own record of the actor. Others read it by `peek_record`.
         self.record: Any = None
         self.id = 0
         self.exempt = False
@@ -130,8 +141,45 @@ class Cell(Mailbox):
         raise TypeError("a cell is made by `Loop.spawn`")
 
     def shown(self) -> object:
-        """What errors and observers are given: the ref, if the floor above has set one."""
-        return self.loop.host.ref_of(self) if self.ref is None else self.ref
+        """What errors and observers are given: the ref, if the floor above has set one. From any thread."""
+        ref = guarded_ref(self) if COMPILED else self.ref
+        return self.loop.host.ref_of(self) if ref is None else ref
+
+    def peek_record(self) -> Any:
+        """The floor above's record of the actor. From any thread."""
+        return guarded_record(self) if COMPILED else self.record
+
+    def put_record(self, record: object) -> None:
+        """Let this be the record from now on."""
+        if COMPILED:
+            guard_record(self, record)
+        else:
+            self.record = record
+
+    def code(self) -> tuple[Any, Any]:
+        """The handler and the subject. From any thread."""
+        return guarded_code(self) if COMPILED else (self.handler, self.subject)
+
+    def put_code(self, handler: object, subject: object) -> None:
+        """Let messages be handled by these from now on."""
+        if COMPILED:
+            guard_code(self, handler, subject)
+        else:
+            self.handler = handler
+            self.subject = subject
+
+    def let_code_go(self) -> None:
+        """Nothing is handled any more, for now."""
+        self.put_code(None, None)
+        self.context = None
+
+    def let_actor_go(self) -> None:
+        """Its actor has ended: what kept one another alive lets go, so it is freed at once, without a collector."""
+        self.let_code_go()
+        if COMPILED:
+            guard_ref(self, None)
+        else:
+            self.ref = None
 
     def name(self) -> str:
         """What to call it in errors and logs."""
@@ -205,9 +253,8 @@ class Cell(Mailbox):
 
     def handoff(self) -> CarriedMessages | None:
         """What is done for it elsewhere with its messages, if something is. From other threads, a glance."""
-        task = self.task
-        waiter = None if task is None else task._waiter
-        return waiter if getattr(waiter, "carries_messages", False) else None
+        carried: CarriedMessages | None = self.loop.carried.get(self)
+        return carried
 
     def order(self, action: Order) -> None:
         """Have `action(cell)` called after the message in hand and before any other, from any thread."""

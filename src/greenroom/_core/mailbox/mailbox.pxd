@@ -5,14 +5,14 @@ from greenroom._core.receipt cimport Receipt, is_from_itself
 
 cdef int LANES, PRIORITY, RECEIPTS, STALLED
 cdef int EMPTY, LOG, DATA, MANAGEMENT, CONTROL, PATIENCE
-cdef object NOTICE
+cdef object NOTICE, _DROP_OLD
 
 cdef class Mailbox(Ring):
     cdef public int limit, reserved
     cdef readonly int capacity
     cdef public int flags
     cdef readonly int receipts, notices
-    cdef readonly bint closed
+    cdef readonly bint closed, drops_oldest
     cdef readonly unsigned long long pushed, noticed
     cdef readonly object config
     cdef readonly SideLanes side

@@ -20,7 +20,7 @@ from greenroom._core.mailbox.prioritylane import PriorityLane
 from greenroom._core.mailbox.ring import Ring
 from greenroom._core.mailbox.sidelanes import SideLanes, data_place
 from greenroom._core.receipt import NOTICE, Receipt, is_from_itself
-from greenroom.lanes import MailboxConfig
+from greenroom.lanes import MailboxConfig, Overflow
 
 __all__ = ["Mailbox"]
 
@@ -32,6 +32,8 @@ MANAGEMENT = 2
 CONTROL = 3
 PATIENCE = 64
 
+_DROP_OLD = Overflow.DROP_OLD
+
 
 class Mailbox(Ring):
     """The lanes of one actor. Touched by its loop's thread alone, but for `reserved`."""
@@ -40,6 +42,7 @@ class Mailbox(Ring):
         "capacity",
         "closed",
         "config",
+        "drops_oldest",
         "flags",
         "limit",
         "noticed",
@@ -59,10 +62,11 @@ class Mailbox(Ring):
         self.set_up_ring()
         self.config = config
         self.capacity: int = config.capacity
+        self.drops_oldest = config.overflow is _DROP_OLD
         # Invariant: limit == 0 if closed, priority is not None or each message is looked at first (INTERCEPTED,
         # PROPAGATES, a director), else capacity + notices
         self.limit = self.capacity
-        # Invariant: written under the inbound lock only; messages to the data lane that stand in the inbound
+        # Invariant: changed by `inbound` only, atomically, from any thread; messages to the data lane that wait there
         self.reserved = 0
         self.flags = 0
         self.closed = False

@@ -6,7 +6,7 @@ from greenroom._core.mailbox.cell import Cell, Tally
 from greenroom._core.scheduler.loop import Loop
 from greenroom.ledger import Ledger
 
-__all__ = ["count_cell", "count_loop"]
+__all__ = ["count_cell", "count_loop", "count_queued"]
 
 
 def count_cell(cell: Cell) -> Ledger:
@@ -30,6 +30,12 @@ def count_loop(loop: Loop) -> Ledger:
         queued += cell.queued()
         in_hand += loop.visits.in_hand(cell)
     return _ledger(totals, sent, handled, queued, in_hand, loop.inbound.count())
+
+
+def count_queued(loop: Loop) -> int:
+    """How many messages wait, at a glance. From any thread: numbers alone are looked at."""
+    waiting: int = sum(cell.queued() for cell in loop.table)
+    return waiting + loop.admission.totals.stashed + loop.inbound.count()
 
 
 def _ledger(tally: Tally, sent: int, handled: int, queued: int, in_hand: int, coming: int) -> Ledger:

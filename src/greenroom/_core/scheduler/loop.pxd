@@ -29,7 +29,7 @@ cdef class Loop:
     cdef readonly Inbound inbound
     cdef readonly Visits visits
     cdef readonly bint closed, is_guarded
-    cdef readonly dict handoffs
+    cdef readonly dict handoffs, carried
     cdef readonly dict helpers
     cdef readonly unsigned long long ended_sent, ended_handled
     cdef readonly bint ticking

@@ -32,7 +32,7 @@ from greenroom.lanes import MailboxConfig
 
 if TYPE_CHECKING:
     from greenroom._core.delivery.ports import LoopHost
-    from greenroom._core.ports import Helper, PendingHandoff
+    from greenroom._core.ports import CarriedMessages, Helper, PendingHandoff
 
 __all__ = ["Loop"]
 
@@ -44,6 +44,7 @@ class Loop:
 
     __slots__ = (
         "admission",
+        "carried",
         "clock",
         "closed",
         "director",
@@ -100,6 +101,8 @@ class Loop:
         self.closed = False
         # Invariant: the work that other threads do for cells of this loop, and that has not completed
         self.handoffs: dict[PendingHandoff, None] = {}
+        # Of those, the ones that handle messages, by their cells: for any thread to look up.
+        self.carried: dict[Cell, CarriedMessages] = {}
         # Who else may be at work for it. Kept only for a clock that is turned by hand, and goes on when nobody is.
         self.helpers: dict[Helper, None] = {}
         # What cells that have ended were sent, and had handled by then.
@@ -285,7 +288,9 @@ class Loop:
             return
         self.closed = True
         self.inbound.close()
-        self.inbound.take_in()
+        while self.inbound.waiting():
+            self.inbound.take_in()
+        self.inbound.end()
         failures: list[BaseException] = []
         for cell in list(self.table):
             try:

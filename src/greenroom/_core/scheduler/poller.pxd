@@ -16,7 +16,7 @@ cdef class Poller:
     cpdef detach(self)
     cdef _cancel_handles(self)
     cpdef _tick_soon(self)
-    cpdef _rouse_from_outside(self)
+    cpdef _rouse_from_outside(self, object aio)
     cpdef _tick_now(self, object aio)
     cpdef _tick_due(self)
     @cython.locals(loop=Loop, brought=bint)

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ class Poller:
         self._callback = self._tick_due
         self._watches = FdWatches(self._aio, loop.limits.max_io_watches)
         loop.visits.stepper.aio = self._aio
-        loop.inbound.rouse = self._rouse_from_outside
+        loop.inbound.rouse_by(partial(self._rouse_from_outside, inside))
         loop.runq.rouse = self._tick_soon
         if isinstance(loop.clock, ManualClock):
             loop.clock.join(self)
@@ -78,7 +79,8 @@ class Poller:
         loop.runq.asleep = False
         loop.visits.stepper.leave()
         loop.visits.stepper.aio = None
-        loop.inbound.rouse = loop.runq.rouse = None
+        loop.inbound.rouse_by(None)
+        loop.runq.rouse = None
         if isinstance(loop.clock, ManualClock):
             loop.clock.leave(self)
         if self._watches is not None:
@@ -106,13 +108,11 @@ class Poller:
                 if not aio.is_closed():
                     raise
 
-    def _rouse_from_outside(self) -> None:
+    def _rouse_from_outside(self, aio: asyncio.AbstractEventLoop) -> None:
         """Another thread brought something while this one slept: the one write that ends a sleep."""
-        aio = self._aio
-        if aio is not None:
-            # An asyncio loop that was closed before we were detached has no more ticks for us: the message waits.
-            with suppress(RuntimeError):
-                aio.call_soon_threadsafe(self._tick_now, aio, context=self._context)
+        # An asyncio loop that was closed before we were detached has no more ticks for us: the message waits.
+        with suppress(RuntimeError):
+            aio.call_soon_threadsafe(self._tick_now, aio, context=self._context)
 
     def _tick_now(self, aio: asyncio.AbstractEventLoop) -> None:
         # The call may have been on its way while the loop moved to another asyncio loop.

@@ -38,10 +38,11 @@ cdef class Visits:
     cdef TickBudget tick_budget
     cdef readonly Director director
     cdef readonly Stepper stepper
+    # In this order: see `peek_hand`.
     cdef readonly Cell hand
+    cdef readonly object message, sender
     cdef public object holder
     cdef readonly int kind, lane
-    cdef readonly object message, sender
     cdef object context
     cdef readonly Py_ssize_t suspended
     cdef readonly unsigned long long ended_handled
@@ -83,6 +84,7 @@ cdef class Visits:
     cdef _come_home(self, Cell cell)
     cdef bint _has_more(self, Cell cell) except? False
     cpdef int in_hand(self, Cell cell)
+    cpdef tuple peek_hand(self)
     @cython.locals(cell=Cell, kind=int)
     cdef _fail(self, object cause)
     cdef bint _is_refusal(self, Cell cell, object message, object sender, object cause) except? False

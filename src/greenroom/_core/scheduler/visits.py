@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Coroutine
+from gc import get_referents
 from math import inf
 from types import CoroutineType
 from typing import TYPE_CHECKING
@@ -198,7 +199,7 @@ class Visits:
         left = self._batch
         if left < self._per_visit:
             left = min(left + cell.count // 8, self._per_visit)
-        timed = self.hooks.slow_handler is not None
+        timed = self.hooks.slow_handler
         if self.director is not None:
             left = self.director.budget(self._per_visit)
             timed = True
@@ -273,7 +274,7 @@ class Visits:
                 self.host.message_taken(cell)
             if cell.flags & PROPAGATES:
                 return self._handle_within(cell, message)
-        if self.hooks.slow_handler is None:
+        if not self.hooks.slow_handler:
             return self._conclude(cell, self._handle(cell, message))
         began = self.tick_budget.now()
         try:
@@ -293,7 +294,7 @@ class Visits:
         finally:
             if cell.context is context:
                 cell.context = own
-            if self.hooks.slow_handler is not None:
+            if self.hooks.slow_handler:
                 self._tell_if_slow(cell, message, began)
         self.context = None
         return is_done
@@ -308,9 +309,8 @@ class Visits:
     def _tell_if_slow(self, cell: Cell, message: object, began: float) -> None:
         """A handler, or one step of it, has held the thread since `began`."""
         took = self.tick_budget.now() - began
-        slow_handler = self.hooks.slow_handler
-        if took >= self.hooks.slow_after and slow_handler is not None:
-            slow_handler(cell.shown(), message, took)
+        if took >= self.hooks.slow_after and self.hooks.slow_handler:
+            self.hooks.emit("slow_handler", cell.shown(), message, took)
 
     def _conclude(self, cell: Cell, result: object) -> bool:
         """Bring what is in hand to its end, stepping it if it is a coroutine; False when that suspends."""
@@ -342,7 +342,7 @@ class Visits:
         self._resumed_from = task.began
         if cell.flags & PROPAGATES and task.kind == MESSAGE:
             self.context = task._context
-        if self.hooks.slow_handler is None or task.kind != MESSAGE:
+        if not self.hooks.slow_handler or task.kind != MESSAGE:
             result = self.stepper.step(task)
         else:
             began = self.tick_budget.now()
@@ -439,6 +439,21 @@ class Visits:
         if cell.task is not None:
             return 1 if cell.task.kind == MESSAGE else 0
         return 1 if self.hand is cell and self.kind == MESSAGE else 0
+
+    def peek_hand(self) -> tuple[Cell | None, object]:
+        """The cell in hand, and its message. From any thread.
+
+        These two are replaced with every message, so no lock can stand before them. The garbage collector may look at
+        what is the loop's thread's own: without a GIL, all threads stand still while it does. Compiled, it lists the
+        fields in the order of the .pxd, of which `hand` alone can be a cell.
+        """
+        if not COMPILED:
+            return self.hand, self.message
+        held = get_referents(self)
+        for position in range(len(held)):
+            if isinstance(held[position], Cell):
+                return held[position], held[position + 1]
+        return None, None
 
     def _fail(self, cause: BaseException) -> None:
         """The cell in hand let `cause` out."""

@@ -45,8 +45,7 @@ class CurrentBehavior(NamedTuple):
 
 def install_behavior(record: ActorRecord, part: BehaviorPart) -> None:
     """Let `part` handle what comes."""
-    record.cell.handler = part.handler
-    record.cell.subject = part.subject
+    record.cell.put_code(part.handler, part.subject)
     if part.on_signal is not None or part.answers or record.extras is not None:
         extras = record.ensure_extras()
         extras.on_signal = part.on_signal
@@ -110,7 +109,8 @@ def become(record: ActorRecord, behavior: object, push: bool = False) -> None:
 
     The first behavior always stays below, for `unbecome` and for its hooks.
     """
-    if record.cell.handler is None:
+    handler, subject = record.cell.code()
+    if handler is None:
         raise BadArgument(f"{record.cell.shown()} has no behavior yet: return it from the setup, instead of become()")
     if push and record.extras is not None and len(record.extras.behaviors) >= MOST_BEHAVIORS:
         raise BadArgument(
@@ -120,7 +120,7 @@ def become(record: ActorRecord, behavior: object, push: bool = False) -> None:
     part = resolve_behavior(record, behavior)
     extras = record.ensure_extras()
     if push or not extras.behaviors:
-        present = CurrentBehavior(record.cell.handler, record.cell.subject, extras.on_signal, extras.answers)
+        present = CurrentBehavior(handler, subject, extras.on_signal, extras.answers)
         extras.behaviors.append(present)
     install_behavior(record, part)
 

@@ -295,8 +295,8 @@ def _escalate(
     # How it will have ended, unless its parent is resumed and it with it.
     record.ensure_extras().ending = ExitReason.of(cause)
     cell.hold()
-    if life.loop.hooks.escalated is not None:
-        life.loop.hooks.escalated(cell.ref, cause)
+    if life.loop.hooks.escalated:
+        life.loop.hooks.emit("escalated", cell.ref, cause)
     if parent is None:
         life.port.fail(cause)
     else:

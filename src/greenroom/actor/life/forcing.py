@@ -211,7 +211,7 @@ def abandon(life: ActorHost, cell: Cell) -> None:
         life.clear_deadline(record)
         extras.abandoned = False
     if not was_handler:
-        cell.handler = None  # a hook hung: none is called any more
+        cell.put_code(None, cell.subject)  # a hook hung: none is called any more
     if extras.phase == ending.NONE and goes_on:
         cell.make_runnable()  # for the order that waits
     elif was_handler:

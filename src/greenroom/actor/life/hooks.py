@@ -148,7 +148,8 @@ def hand_to_actor(record: ActorRecord, message: object) -> object:
 
 def _handle_there(cell: Cell, message: object) -> object:
     """What its handler returns; what it becomes by that, it becomes where its code runs."""
-    return cell.loop.host.absorb(cell, cell.handler(cell.subject, message))
+    handler, subject = cell.code()
+    return cell.loop.host.absorb(cell, handler(subject, message))
 
 
 def call_hook(record: ActorRecord, name: str, signal: Signal, *arguments: object) -> Procedure:

@@ -230,7 +230,7 @@ def _let_go_of_instance(
         extras.monitors.end_all(record)
     if extras.links is not None:
         extras.links.traps_exits = False
-    cell.subject = cell.handler = cell.context = None
+    cell.let_code_go()
 
 
 def _break_off_replies(extras: Extras, cause: BaseException | None) -> None:
@@ -347,8 +347,8 @@ def has_begun(life: ActorHost, cell: Cell, record: ActorRecord, restart_state: R
     if restart_state.incarnation > 1:
         cause, restart_state.cause = restart_state.cause, None
         cell.release()
-        if life.loop.hooks.actor_restarted is not None:
-            life.loop.hooks.actor_restarted(cell.ref, cause)
+        if life.loop.hooks.actor_restarted:
+            life.loop.hooks.emit("actor_restarted", cell.ref, cause)
     if restart_state.supervisor is not None:
         restart_state.supervisor.running(cell)
     if restart_state.group is not None:

@@ -65,8 +65,7 @@ def _stand_in(record: ActorRecord, actor_class: type[Actor] | None, supervision:
     if actor_class is None:
         install_behavior(record, CurrentBehavior(HANDLE, record, SIGNAL))
     else:
-        record.cell.handler = HANDLE
-        record.cell.subject = Actor.__new__(_harmless(actor_class))
+        record.cell.put_code(HANDLE, Actor.__new__(_harmless(actor_class)))
 
 
 def _harmless(actor_class: type[Actor]) -> type[Actor]:
@@ -92,8 +91,7 @@ def install_actor(record: ActorRecord, actor: object) -> None:
             f"{record.spec.label[0]}(...) made {actor!r}, which is no Actor: it must return an instance of a subclass"
         )
     actor.ctx = record  # type: ignore[assignment]
-    record.cell.handler = class_info_of(type(actor)).handler
-    record.cell.subject = actor
+    record.cell.put_code(class_info_of(type(actor)).handler, actor)
 
 
 def cares_for_children(record: ActorRecord) -> bool:

@@ -165,23 +165,23 @@ class ActorRef(Address, Generic[M, R]):
     @property
     def state(self) -> State:
         """Its lifecycle state. Read from another thread, it may already have changed."""
-        record = self._cell.record
+        record = self._cell.peek_record()
         return STATES[record.state] if isinstance(record, ActorRecord) else TERMINATED
 
     @property
     def is_alive(self) -> bool:
         """Whether it has not ended."""
-        return isinstance(self._cell.record, ActorRecord)
+        return isinstance(self._cell.peek_record(), ActorRecord)
 
     @property
     def history(self) -> tuple[State, ...]:
         """The states it went through, the last thousand of them, if the system's config has `history=True`."""
-        record = self._cell.record
-        kept = (
-            (None if record.extras is None else record.extras.history)
-            if isinstance(record, ActorRecord)
-            else record.history
-        )
+        record = self._cell.peek_record()
+        if isinstance(record, ActorRecord):
+            extras = record.extras
+            kept = None if extras is None else extras.history
+        else:
+            kept = record.history
         return () if kept is None else tuple(kept)
 
     def __str__(self) -> str:

@@ -232,7 +232,7 @@ def _has_run(record: ActorRecord) -> bool:
 
 def has_started(cell: Cell) -> bool:
     """Whether nobody need wait for the actor of `cell` to start: it is running, or never will be."""
-    record = cell.record
+    record = cell.peek_record()
     return not isinstance(record, ActorRecord) or _has_run(record)
 
 
@@ -252,7 +252,7 @@ def require_other(cell: Cell, what: str, own: bool | None = None) -> None:
 
 def require_startable(cell: Cell, own: bool | None = None) -> None:
     """Raise when an actor's own hook is about to wait for its start; a handler need not wait, for it has started."""
-    record = cell.record
+    record = cell.peek_record()
     if isinstance(record, ActorRecord) and not _has_run(record):
         require_other(cell, "start", own)
 

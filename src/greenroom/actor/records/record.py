@@ -41,7 +41,8 @@ class ActorRecord:
 
     __slots__ = ("_next", "_previous", "cell", "child_list", "extras", "spec", "state", "watchers")
 
-    # As with refs: `cell` and `spec` are set by `Lifecycle`, and no C methods means no table of them.
+    # As with refs: `cell` and `spec` are set by `Lifecycle`, and no C methods means no table of them. As for threads,
+    # in the words of `Cell`: these two are settled, `state` is a number, and `extras` is settled once it is there.
     cell: Cell
     spec: Any
 

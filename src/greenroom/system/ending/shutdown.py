@@ -24,7 +24,7 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from greenroom._core.itemkinds import MESSAGE, STASHED
-from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.scheduler.accounting import count_queued
 from greenroom._core.timing.timers import Alarm
 from greenroom.actor.life.forcing import GRACE, cancel_handler
 from greenroom.actor.messaging.drain import Discards, drain
@@ -348,9 +348,9 @@ class Shutdown:
 
     def leave_behind(self) -> None:
         """Report a handler that blocks the system's thread, and stop waiting for it. From any thread."""
-        hand = self._life.loop.visits.hand
+        hand, _ = self._life.loop.visits.peek_hand()
         told = "%s: %s holds the thread and cannot be interrupted; it is left behind%s"
-        queued = count_loop(self._life.loop).queued  # perhaps not to the last one: its thread may go on now
+        queued = count_queued(self._life.loop)  # perhaps not to the last one: its thread may go on now
         with_it = f", with {counted(queued, 'message')} queued" if queued else ""
         if hand is None:
             _log.error(told, self._name, "asyncio", with_it)

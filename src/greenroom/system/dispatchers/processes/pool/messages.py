@@ -86,6 +86,7 @@ class RemoteMessages(Handoff):
         self._hurries = False
         # The numbers of the messages in flight that were asked.
         self._asked: deque[int] = deque()
+        self._show()
 
     def is_at_rest(self) -> bool:
         """Whether their worker has nothing to do."""

@@ -355,10 +355,9 @@ class Service:
 
     def _took_long(self, word: str, address: ActorAddress | None, message: object, *details: object) -> None:
         """A handler was slow, or is stuck: observers want to know."""
-        hooks = self._loop.hooks
-        tell = hooks.slow_handler if word == "slow" else hooks.stuck_handler
-        if tell is not None:
-            tell(_found(address), _shown(message), *details)
+        event = "slow_handler" if word == "slow" else "stuck_handler"
+        if getattr(self._loop.hooks, event):
+            self._loop.hooks.emit(event, _found(address), _shown(message), *details)
 
     def _log(self, fields: dict[str, object]) -> None:
         record = logging.makeLogRecord(fields)

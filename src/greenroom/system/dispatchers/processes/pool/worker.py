@@ -161,7 +161,7 @@ class Worker:
 
     def note_observers(self) -> None:
         """Have it look for slow handlers iff some observer wants to know of them."""
-        wants = self._loop.hooks.slow_handler is not None
+        wants = self._loop.hooks.slow_handler
         if wants is not self._is_timed:
             self._is_timed = wants
             self.tell(("observe", 0, wants))

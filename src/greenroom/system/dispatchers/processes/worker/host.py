@@ -139,7 +139,10 @@ class WorkerHost(Host):
     def _carry_out(self, head: Entry, parts: Sequence[Buffer]) -> None:
         word, number, *rest = head
         if word == "observe":
-            self.loop.hooks.slow_handler = self.slow if rest[0] else None
+            if rest[0]:
+                self.loop.hooks.trust(self)
+            else:
+                self.loop.hooks.remove(self)
             return
         if word == "enter":
             call, base = rest
@@ -163,7 +166,7 @@ class WorkerHost(Host):
 
     # -- handlers that take long
 
-    def slow(self, ref: object, message: object, seconds: float) -> None:
+    def slow_handler(self, ref: object, message: object, seconds: float) -> None:
         """A handler took long: observers are in the main process."""
         self.channel.post("slow", _address(ref), self._shown(message), seconds)
 
@@ -239,7 +242,7 @@ class WorkerHost(Host):
         while cell.waiting():
             self.loop.admission.take_next(cell)
         self.loop.retire(cell)
-        cell.subject = cell.handler = cell.context = None
+        cell.let_code_go()
 
     # -- progress reports
 

@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from greenroom._core.observerhooks import ObserverHooks
@@ -83,7 +84,7 @@ async def _serve(config: WorkerConfig) -> None:
     host = WorkerHost(config["system"])
     host.is_manual = config["manual"]
     hooks = ObserverHooks(config["slow_after"])
-    hooks.stuck_handler = host.stuck
+    hooks.trust(SimpleNamespace(stuck_handler=host.stuck))
     propagation = WorkerPropagation(config["propagate"]) if config["propagate"] else None
     loop = Loop(host=host, hooks=hooks, propagation=propagation)
     poller = Poller(loop)
