@@ -26,6 +26,7 @@ DIRECTIVES = {
     "embedsignature.format": "clinic",
     "nonecheck": True,  # None where a cell is wanted is an AttributeError, not a crash; hot modules switch it off
     "initializedcheck": False,
+    "freethreading_compatible": True,  # so that importing it leaves the GIL off; `Cell` says what that takes
 }
 # A newcomer waits for this. -O3 shows in no row of `make bench`; -O2 does, but only where messages and lives pass.
 QUICK = ["-O1", "-g0", "-fno-semantic-interposition"] if os.name == "posix" else []
