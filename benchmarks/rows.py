@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
-from benchmarks.erlang import launch_erlang
+from benchmarks.contenders import ERLANG, erlang, ours, ours_pure, pykka, python_peer
 from benchmarks.model import (
     BYTES,
     MILLISECONDS,
@@ -17,59 +16,24 @@ from benchmarks.model import (
     Comparison,
     Program,
     Row,
-    Setting,
     at_least,
     at_most,
 )
-from benchmarks.program import Unavailable
 
-OURS = "Greenroom"
-ERLANG = "Erlang"
-PYKKA = "Pykka"
 # At most twice what a hop costs, so at least half its rate.
 HOP_TARGET = at_least(0.5)
 
 
-def _launch_python(module: str, arguments: tuple[str, ...], setting: Setting, size: int) -> list[str]:
-    return [setting.python, "-m", module, *arguments, "--n", str(size)]
-
-
-def _launch_pure(module: str, setting: Setting, size: int) -> list[str]:
-    if setting.pure_python is None and setting.compiled:
-        raise Unavailable("needs the plain-Python build (--pure-python PATH names an interpreter that has it)")
-    return [setting.pure_python or setting.python, "-m", module, "--n", str(size)]
-
-
-def _ours(name: str, size: int, quick_size: int, *, arguments: tuple[str, ...] = ()) -> Program:
-    return Program(OURS, partial(_launch_python, f"benchmarks.ours.{name}", arguments), size, quick_size)
-
-
-def _ours_pure(name: str, size: int, quick_size: int) -> Program:
-    return Program(OURS, partial(_launch_pure, f"benchmarks.ours.{name}"), size, quick_size)
-
-
-def _python_peer(name: str, module: str, work: tuple[str, ...], size: int, quick_size: int) -> Program:
-    return Program(name, partial(_launch_python, f"benchmarks.peers.{module}", work), size, quick_size)
-
-
-def _pykka(work: str, size: int, quick_size: int) -> Program:
-    return _python_peer(PYKKA, "pykka_programs", (work,), size, quick_size)
-
-
 def _asyncio(name: str, work: str, size: int, quick_size: int) -> Program:
-    return _python_peer(name, "asyncio_programs", (work,), size, quick_size)
+    return python_peer(name, "asyncio_programs", (work,), size, quick_size)
 
 
 def _streams(loop: str, work: str, size: int, quick_size: int) -> Program:
-    return _python_peer(f"asyncio streams, {loop}", "socket_programs", (work, loop), size, quick_size)
+    return python_peer(f"asyncio streams, {loop}", "socket_programs", (work, loop), size, quick_size)
 
 
 def _uvicorn(parser: str, size: int, quick_size: int) -> Program:
-    return _python_peer(f"uvicorn, {parser}", "socket_programs", (f"uvicorn_{parser}", "uvloop"), size, quick_size)
-
-
-def _erlang(work: str, size: int, quick_size: int) -> Program:
-    return Program(ERLANG, partial(launch_erlang, work), size, quick_size)
+    return python_peer(f"uvicorn, {parser}", "socket_programs", (f"uvicorn_{parser}", "uvloop"), size, quick_size)
 
 
 ROWS: tuple[Row, ...] = (
@@ -77,10 +41,10 @@ ROWS: tuple[Row, ...] = (
         "P1",
         "ping-pong, sync handlers",
         RATE,
-        _ours("pingpong", 2_000_000, 500_000),
+        ours("pingpong", 2_000_000, 500_000),
         (
-            Comparison(_erlang("pingpong", 2_000_000, 500_000), at_least(2.5)),
-            Comparison(_pykka("pingpong", 60_000, 15_000)),
+            Comparison(erlang("pingpong", 2_000_000, 500_000), at_least(2.5)),
+            Comparison(pykka("pingpong", 60_000, 15_000)),
             Comparison(_asyncio("asyncio.Queue, uvloop", "queue_pingpong", 300_000, 50_000)),
         ),
     ),
@@ -88,35 +52,35 @@ ROWS: tuple[Row, ...] = (
         "P2",
         "ring of 1000, 100 tokens",
         RATE,
-        _ours("ring", 2_000_000, 500_000),
-        (Comparison(_erlang("ring", 2_000_000, 500_000), at_least(2.0)),),
+        ours("ring", 2_000_000, 500_000),
+        (Comparison(erlang("ring", 2_000_000, 500_000), at_least(2.0)),),
     ),
     Row(
         "P3",
         "flood of one actor, sends and drain",
         RATE,
-        _ours("flood", 4_000_000, 800_000),
+        ours("flood", 4_000_000, 800_000),
         (
-            Comparison(_erlang("flood", 4_000_000, 1_000_000), at_least(1.0)),
-            Comparison(_pykka("flood", 200_000, 50_000), at_least(15.0)),
+            Comparison(erlang("flood", 4_000_000, 1_000_000), at_least(1.0)),
+            Comparison(pykka("flood", 200_000, 50_000), at_least(15.0)),
         ),
     ),
     Row(
         "P4",
         "ping-pong, async handlers, no wait",
         RATE,
-        _ours("async_pingpong", 1_000_000, 300_000),
-        (Comparison(_erlang("pingpong", 2_000_000, 500_000), at_least(1.0)),),
+        ours("async_pingpong", 1_000_000, 300_000),
+        (Comparison(erlang("pingpong", 2_000_000, 500_000), at_least(1.0)),),
     ),
     Row(
         "P5",
         "ask from actor to actor, sequential",
         RATE,
-        _ours("ask", 500_000, 150_000),
+        ours("ask", 500_000, 150_000),
         (
-            Comparison(_erlang("call", 500_000, 150_000), at_least(1.0)),
-            Comparison(_pykka("ask", 30_000, 6_000)),
-            Comparison(_python_peer("xoscar", "xoscar_programs", ("ask",), 15_000, 2_000)),
+            Comparison(erlang("call", 500_000, 150_000), at_least(1.0)),
+            Comparison(pykka("ask", 30_000, 6_000)),
+            Comparison(python_peer("xoscar", "xoscar_programs", ("ask",), 15_000, 2_000)),
         ),
         rounds=3,
         quick_rounds=1,
@@ -125,9 +89,9 @@ ROWS: tuple[Row, ...] = (
         "P6",
         "ask from outside, uvloop",
         RATE,
-        _ours("ask_outside", 100_000, 20_000, arguments=("uvloop",)),
+        ours("ask_outside", 100_000, 20_000, arguments=("uvloop",)),
         (
-            Comparison(_pykka("ask", 30_000, 6_000), at_least(5.0)),
+            Comparison(pykka("ask", 30_000, 6_000), at_least(5.0)),
             Comparison(_asyncio("bare future hop, uvloop", "future_hop_uvloop", 200_000, 50_000), HOP_TARGET),
         ),
     ),
@@ -135,22 +99,22 @@ ROWS: tuple[Row, ...] = (
         "P6A",
         "ask from outside, asyncio",
         RATE,
-        _ours("ask_outside", 100_000, 20_000, arguments=("asyncio",)),
+        ours("ask_outside", 100_000, 20_000, arguments=("asyncio",)),
         (Comparison(_asyncio("bare future hop, asyncio", "future_hop", 100_000, 20_000), HOP_TARGET),),
     ),
     Row(
         "P7",
         "spawn, one message, stop",
         RATE,
-        _ours("spawn", 500_000, 100_000),
-        (Comparison(_erlang("spawn", 500_000, 100_000), at_least(3.0)),),
+        ours("spawn", 500_000, 100_000),
+        (Comparison(erlang("spawn", 500_000, 100_000), at_least(3.0)),),
     ),
     Row(
         "P8",
         "bytes per idle actor",
         BYTES,
-        _ours("idle_memory", 1_000_000, 200_000),
-        (Comparison(None, at_most(650)), Comparison(_erlang("idle", 200_000, 50_000))),
+        ours("idle_memory", 1_000_000, 200_000),
+        (Comparison(None, at_most(650)), Comparison(erlang("idle", 200_000, 50_000))),
         rounds=2,
         quick_rounds=1,
     ),
@@ -158,22 +122,22 @@ ROWS: tuple[Row, ...] = (
         "P9",
         "random targets, many actors against 1k",
         SLOWDOWN,
-        _ours("random_targets", 1_000_000, 200_000),
-        (Comparison(_python_peer("bare object touches", "bare_objects", (), 1_000_000, 200_000), at_most(1.2)),),
+        ours("random_targets", 1_000_000, 200_000),
+        (Comparison(python_peer("bare object touches", "bare_objects", (), 1_000_000, 200_000), at_most(1.2)),),
         rounds=3,
     ),
     Row(
         "P10",
         "sends from 4 foreign threads",
         RATE,
-        _ours("foreign_threads", 1_000_000, 200_000),
-        (Comparison(_pykka("foreign_threads", 200_000, 40_000), at_least(5.0)),),
+        ours("foreign_threads", 1_000_000, 200_000),
+        (Comparison(pykka("foreign_threads", 200_000, 40_000), at_least(5.0)),),
     ),
     Row(
         "P11",
         "timers: start, cancel half, fire",
         RATE,
-        _ours("timers", 1_000_000, 100_000),
+        ours("timers", 1_000_000, 100_000),
         (Comparison(_asyncio("asyncio call_later", "call_later", 1_000_000, 100_000), at_least(5.0)),),
         rounds=3,
         quick_rounds=1,
@@ -182,30 +146,30 @@ ROWS: tuple[Row, ...] = (
         "P12",
         "ping-pong, plain-Python build",
         RATE,
-        _ours_pure("pure_pingpong", 500_000, 150_000),
-        (Comparison(_pykka("pingpong", 60_000, 15_000), at_least(8.0)),),
+        ours_pure("pure_pingpong", 500_000, 150_000),
+        (Comparison(pykka("pingpong", 60_000, 15_000), at_least(8.0)),),
         build=Build.PURE,
     ),
     Row(
         "P12A",
         "ask, plain-Python build",
         RATE,
-        _ours_pure("pure_ask", 100_000, 30_000),
-        (Comparison(_pykka("ask", 30_000, 6_000), at_least(3.0)),),
+        ours_pure("pure_ask", 100_000, 30_000),
+        (Comparison(pykka("ask", 30_000, 6_000), at_least(3.0)),),
         build=Build.PURE,
     ),
     Row(
         "P14",
         "tells to another process",
         RATE,
-        _ours("process_tells", 2_000_000, 300_000),
-        (Comparison(_python_peer("multiprocessing.Queue", "queue_programs", (), 200_000, 50_000), at_least(20.0)),),
+        ours("process_tells", 2_000_000, 300_000),
+        (Comparison(python_peer("multiprocessing.Queue", "queue_programs", (), 200_000, 50_000), at_least(20.0)),),
     ),
     Row(
         "P14B",
         "two busy actors in two processes, over one by one",
         SHARE,
-        _ours("two_processes", 10_000_000, 3_000_000),
+        ours("two_processes", 10_000_000, 3_000_000),
         (Comparison(None, at_most(0.6)),),
         build=Build.ANY,
     ),
@@ -213,7 +177,7 @@ ROWS: tuple[Row, ...] = (
         "P16",
         "TCP echo, 64 connections, asyncio",
         RATE,
-        _ours("sockets", 200_000, 30_000, arguments=("echo", "asyncio")),
+        ours("sockets", 200_000, 30_000, arguments=("echo", "asyncio")),
         (Comparison(_streams("asyncio", "echo", 200_000, 30_000), at_least(0.8)),),
         rounds=3,
         quick_rounds=1,
@@ -222,7 +186,7 @@ ROWS: tuple[Row, ...] = (
         "P16U",
         "TCP echo, 64 connections, uvloop",
         RATE,
-        _ours("sockets", 300_000, 50_000, arguments=("echo", "uvloop")),
+        ours("sockets", 300_000, 50_000, arguments=("echo", "uvloop")),
         (Comparison(_streams("uvloop", "echo", 300_000, 50_000), at_least(0.8)),),
         rounds=3,
         quick_rounds=1,
@@ -231,7 +195,7 @@ ROWS: tuple[Row, ...] = (
         "P16H",
         "HTTP requests, 64 connections, uvloop",
         RATE,
-        _ours("sockets", 30_000, 5_000, arguments=("http", "uvloop")),
+        ours("sockets", 30_000, 5_000, arguments=("http", "uvloop")),
         (Comparison(_uvicorn("h11", 30_000, 5_000)), Comparison(_uvicorn("httptools", 60_000, 10_000))),
         rounds=3,
         quick_rounds=1,
@@ -240,7 +204,7 @@ ROWS: tuple[Row, ...] = (
         "P16M",
         "bytes per idle connection",
         BYTES,
-        _ours("sockets", 10_000, 2_000, arguments=("idle", "uvloop")),
+        ours("sockets", 10_000, 2_000, arguments=("idle", "uvloop")),
         (Comparison(None, at_most(16_384)), Comparison(_streams("uvloop", "idle", 10_000, 2_000))),
         rounds=2,
         quick_rounds=1,
@@ -249,7 +213,7 @@ ROWS: tuple[Row, ...] = (
         "P16S",
         "connections that come and are dropped, uvloop",
         RATE,
-        _ours("sockets", 20_000, 4_000, arguments=("storm", "uvloop")),
+        ours("sockets", 20_000, 4_000, arguments=("storm", "uvloop")),
         (Comparison(_streams("uvloop", "storm", 20_000, 4_000)),),
         rounds=3,
         quick_rounds=1,
@@ -258,7 +222,7 @@ ROWS: tuple[Row, ...] = (
         "P17",
         "import, over asyncio and logging",
         MILLISECONDS,
-        _ours("import_time", 1, 1),
+        ours("import_time", 1, 1),
         (Comparison(None, at_most(30.0)),),
         rounds=10,
         quick_rounds=10,
@@ -268,14 +232,14 @@ ROWS: tuple[Row, ...] = (
         "B1",
         "ping-pong, simulated",
         RATE,
-        _ours("simulated", 1_000_000, 300_000),
-        (Comparison(replace(_ours("pingpong", 2_000_000, 500_000), name="real loop"), at_least(0.3)),),
+        ours("simulated", 1_000_000, 300_000),
+        (Comparison(replace(ours("pingpong", 2_000_000, 500_000), name="real loop"), at_least(0.3)),),
     ),
     Row(
         "S1",
         "async handler awaiting one future",
         RATE,
-        _ours("stepping", 200_000, 50_000),
+        ours("stepping", 200_000, 50_000),
         (Comparison(_asyncio("asyncio.Task each", "task_per_message", 100_000, 30_000)),),
     ),
 )
