@@ -112,7 +112,7 @@ coverage: .venvs/pure/.installed ## Measure test coverage, on the plain-Python b
 	@.venvs/pure/bin/python -m coverage combine -q && .venvs/pure/bin/python -m coverage report
 
 .PHONY: bench
-bench: .venvs/bench/.installed .venvs/pure/.installed ## Measure against the peers (ARGS=--quick for under a minute)
+bench: .venvs/bench/.installed .venvs/pure/.installed ## Measure against the peers (ARGS=--quick for a minute or two)
 	@.venvs/bench/bin/python -m benchmarks --pure-python .venvs/pure/bin/python $(ARGS)
 
 .PHONY: chaos

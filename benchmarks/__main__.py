@@ -52,10 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Greenroom against its peers.")
-    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: under a minute in all")
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: a minute or two in all")
     parser.add_argument("--json", metavar="FILE", help="also write the results as JSON (-: print them, and no table)")
     parser.add_argument("--svg", metavar="FILE", help="also draw the targets as a bar plot")
-    parser.add_argument("--only", metavar="IDS", help="measure only these rows, as in P1,P3")
+    parser.add_argument("--only", metavar="IDS", help="measure only these rows, as in P1,P3; P18 for all programs")
     parser.add_argument("--list", action="store_true", help="list the rows and their targets, measure nothing")
     parser.add_argument(
         "--pure-python", metavar="PATH", help="an interpreter that has the plain-Python build, for P12 and P12A"

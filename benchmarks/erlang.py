@@ -13,11 +13,12 @@ from benchmarks.launch import ROOT
 from benchmarks.model import Setting
 from benchmarks.program import Unavailable
 
-MODULE = "greenroom_peer"
-SOURCE = ROOT / "benchmarks" / "peers" / f"{MODULE}.erl"
+PEERS = ROOT / "benchmarks" / "peers"
 BUILD = ROOT / "build" / "bench"
-# One scheduler, as the targets say; room for every idle process.
-EMULATOR = ("erl", "+S", "1:1", "+P", "2000000", "-noshell")
+# Room for every idle process.
+ALL_SCHEDULERS = ("erl", "+P", "2000000", "-noshell")
+# One scheduler, as the targets say.
+EMULATOR = (*ALL_SCHEDULERS, "+S", "1:1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,25 @@ class Toolchain:
 
 
 def launch_erlang(work: str, _: Setting, size: int) -> list[str]:
-    """The command line of one of the works in the peer module."""
+    """The command line of one of the works, on one scheduler."""
+    return _command(EMULATOR, "greenroom_peer", work, size)
+
+
+def launch_program(program: str, _: Setting, size: int) -> list[str]:
+    """The command line of a whole program on one scheduler, measured in CPU time."""
+    return _command(EMULATOR, "savina", program, "cpu", size)
+
+
+def launch_program_on_all_schedulers(program: str, _: Setting, size: int) -> list[str]:
+    """The command line of a whole program on as many schedulers as there are cores, by the wall clock."""
+    return _command(ALL_SCHEDULERS, "savina", program, "wall", size)
+
+
+def _command(emulator: tuple[str, ...], module: str, *arguments: str | int) -> list[str]:
     tools = toolchain()
     if tools.missing:
         raise Unavailable(tools.missing)
-    return [*EMULATOR, "-pa", str(BUILD), "-run", MODULE, "main", work, str(size)]
+    return [*emulator, "-pa", str(BUILD), "-run", module, "main", *map(str, arguments)]
 
 
 @cache
@@ -45,7 +60,7 @@ def toolchain() -> Toolchain:
         return Toolchain(missing="Erlang is not on PATH (install erlang-base or erlang)")
     try:
         BUILD.mkdir(parents=True, exist_ok=True)
-        _quietly(["erlc", "-o", str(BUILD), str(SOURCE)])
+        _quietly(["erlc", "-o", str(BUILD), *map(str, sorted(PEERS.rglob("*.erl")))])
         ask = 'io:format("~s", [erlang:system_info(otp_release)]), halt().'
         return Toolchain(release=_quietly([*EMULATOR, "-eval", ask]))
     except (OSError, subprocess.SubprocessError) as error:

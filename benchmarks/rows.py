@@ -19,6 +19,7 @@ from benchmarks.model import (
     at_least,
     at_most,
 )
+from benchmarks.programs.rows import PROGRAMS
 
 # At most twice what a hop costs, so at least half its rate.
 HOP_TARGET = at_least(0.5)
@@ -242,6 +243,7 @@ ROWS: tuple[Row, ...] = (
         ours("stepping", 200_000, 50_000),
         (Comparison(_asyncio("asyncio.Task each", "task_per_message", 100_000, 30_000)),),
     ),
+    *PROGRAMS,
 )
 
 

@@ -1,0 +1,1 @@
+"""Whole programs in the manner of the Savina suite, written with Greenroom."""
