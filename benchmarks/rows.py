@@ -252,15 +252,19 @@ class UnknownRow(Exception):
 
 
 def select(only: str | None, rows: Sequence[Row] = ROWS) -> list[Row]:
-    """The rows named by a comma-separated list of ids, in the table's order; all of them for None."""
+    """The rows named by a comma-separated list of ids, in the table's order; all of them for None.
+
+    ``P18`` is no row, and names the programs: all ids that are it and a letter.
+    """
     if only is None:
         return list(rows)
     wanted = {name.strip().upper() for name in only.split(",") if name.strip()}
-    known = [row.id for row in rows]
-    unknown = sorted(wanted.difference(known))
+    known = {row.id for row in rows}
+    groups = {row.id[:-1] for row in rows if row.id[-1].isalpha()} - known
+    unknown = sorted(wanted - known - groups)
     if unknown or not wanted:
-        raise UnknownRow(f"no row {', '.join(unknown) or repr(only)}; the rows are {', '.join(known)}")
-    return [row for row in rows if row.id in wanted]
+        raise UnknownRow(f"no row {', '.join(unknown) or repr(only)}; the rows are {', '.join(row.id for row in rows)}")
+    return [row for row in rows if row.id in wanted or row.id[:-1] in wanted & groups]
 
 
 def uses_erlang(rows: Sequence[Row]) -> bool:

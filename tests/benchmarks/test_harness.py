@@ -283,6 +283,13 @@ def test_rows_are_selected_by_id_in_the_order_of_the_table() -> None:
     assert select(None) == list(ROWS)
 
 
+def test_an_id_without_a_row_of_its_own_names_those_that_add_a_letter() -> None:
+    programs = select("P18, P1")
+    assert [entry.id for entry in programs[:2]] == ["P1", "P18R"]
+    assert len(programs) == 13
+    assert [entry.id for entry in select("P16")] == ["P16"]
+
+
 def test_an_unknown_id_is_refused_with_the_list_of_rows() -> None:
     with pytest.raises(UnknownRow, match="no row P99; the rows are P1, P2"):
         select("P1,P99")
@@ -304,7 +311,9 @@ def test_the_command_lists_rows_without_measuring(capsys: pytest.CaptureFixture[
 def test_every_row_names_programs_that_exist() -> None:
     pure = Setting("python", compiled=False)
     for entry in ROWS:
-        contenders = [one for one in (entry.ours, *entry.peers) if one is not None and not one.name.startswith("Erlang")]
+        contenders = [
+            one for one in (entry.ours, *entry.peers) if one is not None and not one.name.startswith("Erlang")
+        ]
         for contender in contenders:
             module = contender.command(pure)[2]
             assert importlib.util.find_spec(module) is not None, f"{entry.id}: {module}"
