@@ -11,7 +11,7 @@ from functools import partial
 from benchmarks.ours.stage import expect_all_handled, perform
 from benchmarks.program import Report, expect
 from benchmarks.programs.measuring import Outcome, Stopwatch, choose, draw
-from greenroom import Actor, ActorRef, ActorSystem, Behavior, Behaviors
+from greenroom import Actor, ActorRef, ActorSystem, Behavior, Behaviors, MailboxConfig, props
 
 BRANCHES = 10
 # Not one of the lowest bits of a draw: those come in turn.
@@ -156,7 +156,8 @@ def run(n: int) -> Report:
 
 async def _grow_and_walk(nodes: int, system: ActorSystem) -> Report:
     outcome = Outcome()
-    root = system.spawn(Root, nodes, outcome)
+    # Almost all nodes may ask before it comes to answer.
+    root = system.spawn(props(Root, nodes, outcome), mailbox=MailboxConfig(capacity=nodes))
     await system.settle()
     with Stopwatch() as watch:
         root.tell(START)
