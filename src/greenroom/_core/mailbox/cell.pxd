@@ -1,5 +1,6 @@
 import cython
-from greenroom._core.capi cimport add_to, thread_ident
+from cpython.ref cimport PyObject
+from greenroom._core.capi cimport add_to, greenroom_call_handler, keep_for_good, leave_to_collector, thread_ident
 from greenroom._core.mailbox.mailbox cimport Mailbox
 from greenroom._core.mailbox.ring cimport put_slot
 from greenroom._core.runqueue cimport RunQueue
@@ -87,9 +88,14 @@ cdef inline tuple guarded_code(Cell cell):
 
 cdef inline int guard_code(Cell cell, object handler, object subject) except -1:
     cdef object old_handler, old_subject
+    leave_to_collector(handler)
     with cython.critical_section(cell):
         old_handler = cell.handler
         old_subject = cell.subject
         cell.handler = handler
         cell.subject = subject
     return 0
+
+# Borrowed pointers: the call itself keeps what it needs.
+cdef inline object call_handler(Cell cell, object message):
+    return greenroom_call_handler(<PyObject *>cell.handler, <PyObject *>cell.subject, message)

@@ -112,6 +112,8 @@ class Cell(Mailbox):
         # to be kept for every actor.
         self.handler = handler
         self.subject = subject
+        if COMPILED:
+            leave_to_collector(handler)
         # What stands for this cell as a sender, and in what people read; the floor above sets it. Guarded, as are
         # `handler`, `subject` and `record`: others read it by `shown`.
         self.ref: Any = None
@@ -341,3 +343,9 @@ class Cell(Mailbox):
     def sent(self) -> int:
         """Messages ever sent to this cell: in any lane, refused when it was closed too, but not rejected ones."""
         return self.pushed - self.noticed + (0 if self.tally is None else self.tally.sent_aside)
+
+
+if COMPILED:
+    for lane in Lane:
+        keep_for_good(lane)
+    del lane

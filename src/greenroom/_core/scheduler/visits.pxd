@@ -1,5 +1,5 @@
 import cython
-from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.mailbox.cell cimport Cell, call_handler
 from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.observerhooks cimport ObserverHooks

@@ -226,7 +226,7 @@ class Visits:
                 self.message = message
                 self.sender = sender
                 self.kind = MESSAGE
-                result = cell.handler(cell.subject, message)
+                result = call_handler(cell, message) if COMPILED else cell.handler(cell.subject, message)
                 if result is None and self.kind == MESSAGE:
                     self.kind = NOTHING
                     cell.handled += 1
