@@ -28,9 +28,9 @@ class Counter(Actor[str | ActorRef, None]):
         self.total = 0
 
     def receive(self, message: str | ActorRef) -> None:
-        if isinstance(message, str):
+        if message is INCREMENT:
             self.total += 1
-        else:
+        elif isinstance(message, ActorRef):
             message.tell(self.total)
 
 
