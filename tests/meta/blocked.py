@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import inspect
 import os
 import select
 import selectors
@@ -325,7 +326,7 @@ READERS = [
 
 
 def blocked(props: Props, block: Any) -> Blocked:
-    return (AsyncBlocked if asyncio.iscoroutinefunction(block) else Blocked)(props, block)
+    return (AsyncBlocked if inspect.iscoroutinefunction(block) else Blocked)(props, block)
 
 
 def sockets_of(meta: Blocked) -> list[socket.socket]:
