@@ -1,19 +1,31 @@
-"""Which hand-off each thread is working on, for threads that are not a loop's own.
+"""What each thread is doing for an actor: a tick of a loop, or a hand-off.
 
-A thread finds its own entry by its number. This lies apart from `handoff`, because nearly everything may look here, and
-only systems with such threads import the rest.
+So whoever sends something knows from whom it comes, wherever it goes: to the same loop, another, or another system. A
+thread finds its own hand-off by its number. This lies apart from `handoff`, because nearly everything may look here,
+and only systems with such threads import the rest.
 """
 
 from __future__ import annotations
 
+from _thread import get_ident
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from greenroom._core.build import COMPILED
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.ports import Pending
 
-__all__ = ["CurrentHandoff", "current_handoffs", "current_reader"]
+__all__ = [
+    "CurrentHandoff",
+    "begin_tick",
+    "current_handoffs",
+    "current_reader",
+    "end_tick",
+    "sender_here",
+    "ticking_here",
+]
 
 
 class CurrentHandoff(Protocol):
@@ -61,3 +73,42 @@ current_handoffs: dict[int, CurrentHandoff] = {}
 
 current_reader: ContextVar[object] = ContextVar("greenroom_reader", default=None)
 """The alias of the meta-process whose `start()` runs here, on a thread of its own or as a task."""
+
+_ticking: dict[int, Any] = {}
+"""The run queue whose loop ticks on a thread, by the thread's number; compiled, it is a variable of each thread."""
+
+
+def ticking_here() -> Any:
+    """The run queue of the loop that ticks on this thread, or None."""
+    if COMPILED:
+        return ticking_object()
+    return _ticking.get(get_ident())
+
+
+def begin_tick(runq: object) -> object:
+    """This thread ticks for `runq` from now on; what it ticked for before."""
+    outer = ticking_here()
+    if COMPILED:
+        set_ticking(runq)
+    else:
+        _ticking[get_ident()] = runq
+    return outer
+
+
+def end_tick(outer: object) -> None:
+    """A tick is over: this thread ticks for `outer` again, or for nobody."""
+    if COMPILED:
+        set_ticking(outer)
+    elif outer is None:
+        _ticking.pop(get_ident(), None)
+    else:
+        _ticking[get_ident()] = outer
+
+
+def sender_here() -> Any:
+    """The ref of the actor whose code runs on this thread, or None."""
+    runq = ticking_here()
+    if runq is not None:
+        return runq.speaker
+    handoff = current_handoffs.get(get_ident()) if current_handoffs else None
+    return None if handoff is None else handoff.cell.ref

@@ -15,6 +15,7 @@ cdef class RunQueue:
     cdef public object speaker, rouse, inbound
     cdef public AdmissionBase admission
     cdef public bint asleep
+    cdef object __weakref__
     cpdef int push(self, object cell) except -1
     cpdef make_room(self, Py_ssize_t cells)
     cpdef wake(self)

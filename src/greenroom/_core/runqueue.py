@@ -33,7 +33,19 @@ class AdmissionBase:
 class RunQueue:
     """A FIFO of cells. `bring_forward` is the one point where a simulation decides otherwise."""
 
-    __slots__ = ("admission", "asleep", "buf", "count", "head", "inbound", "mask", "rouse", "speaker", "thread")
+    __slots__ = (
+        "__weakref__",
+        "admission",
+        "asleep",
+        "buf",
+        "count",
+        "head",
+        "inbound",
+        "mask",
+        "rouse",
+        "speaker",
+        "thread",
+    )
 
     def __init__(self, thread: int) -> None:
         self.thread = thread
@@ -42,7 +54,7 @@ class RunQueue:
         self.mask = _FIRST_SIZE - 1
         self.head = 0
         self.count = 0
-        # The ref that a tell without a sender comes from: that of the actor in hand.
+        # The ref that a tell without a sender comes from: that of the actor in hand, here or on a neighbour.
         self.speaker: object = None
         # Invariant: asleep iff a poller is attached, no tick runs and none is due without further cause
         self.asleep = False

@@ -1,5 +1,6 @@
 import cython
 from greenroom._core.capi cimport fence
+from greenroom._core.current cimport sender_here
 from greenroom._core.mailbox.cell cimport Cell, add_reserved
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.delivery.intake cimport Intake, entry_part, has_entry

@@ -29,7 +29,7 @@ from threading import RLock
 from typing import Any
 
 from greenroom._core.build import COMPILED
-from greenroom._core.current import current_handoffs
+from greenroom._core.current import current_handoffs, sender_here
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.intake import Intake
 from greenroom._core.fastrlock import FastRLock
@@ -144,11 +144,7 @@ class Inbound:
 
     def tell(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread: of the actor that this thread works for, unless named."""
-        if sender is None and current_handoffs:
-            handoff = current_handoffs.get(get_ident())
-            if handoff is not None:
-                sender = handoff.cell.ref
-        self.offer(cell, message, sender, lane)
+        self.offer(cell, message, sender_here() if sender is None else sender, lane)
 
     def offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread, with exactly this in its sender's place."""

@@ -1,5 +1,6 @@
 import cython
 from greenroom._core.capi cimport thread_ident
+from greenroom._core.current cimport begin_tick, end_tick
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.admission cimport Admission

@@ -11,6 +11,7 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
+from greenroom._core.current import begin_tick, end_tick
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.inbound import Inbound
 from greenroom._core.delivery.propagation import Propagation
@@ -248,6 +249,7 @@ class Loop:
             raise WaitsForItself("a handler cannot run the loop that runs it: return, and the loop goes on")
         self.ticking = True
         self.ticks += 1
+        outer = begin_tick(self.runq)
         try:
             now = self.tick_budget.begin()
             if self.inbound.waiting():
@@ -256,6 +258,7 @@ class Loop:
                 self._fire_due(now)
             self.visits.make(now)
         finally:
+            end_tick(outer)
             self.ticking = False
 
     def _fire_due(self, now: float) -> None:

@@ -8,6 +8,7 @@ cdef class Poller:
     cdef readonly Loop loop
     cdef object _aio, _soon, _later, _watches, _context, _callback
     cdef double _later_at
+    cdef unsigned long _thread
     cdef bint _is_manual
     cdef list _idle
     cdef public object after_tick

@@ -14,6 +14,7 @@ from contextvars import Context
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
+from weakref import WeakSet, ref
 
 from greenroom._core.scheduler.fdwatch import FdWatches
 from greenroom._core.scheduler.loop import Loop
@@ -27,6 +28,20 @@ __all__ = ["Poller"]
 
 _LONGEST_SLEEP = 3600.0
 """Seconds: event loops differ in how far ahead they can look."""
+
+
+_attached: dict[int, WeakSet[Poller]] = {}
+"""Those that run on each thread. Each entry is written by that thread alone."""
+
+
+def _introduce(thread: int) -> None:
+    """Let all loops of a thread know of one another: nearly always there is one."""
+    together = list(_attached[thread])
+    if not together:
+        del _attached[thread]
+    for poller in together:
+        others = [ref(other.loop.runq) for other in together if other is not poller]
+        poller.loop.visits.stand_beside(tuple(others))
 
 
 class Poller:
@@ -47,6 +62,8 @@ class Poller:
         self._context = Context()
         # Called after each tick, if somebody wants to know: what the tick brought about can be sent in one piece.
         self.after_tick: Callable[[], object] | None = None
+        # Where it was attached.
+        self._thread = 0
         # Bound once, from attach to detach.
         self._callback: Callable[[], None] | None = None
 
@@ -68,6 +85,9 @@ class Poller:
         if isinstance(loop.clock, ManualClock):
             loop.clock.join(self)
         loop.runq.asleep = False
+        self._thread = loop.runq.thread
+        _attached.setdefault(self._thread, WeakSet()).add(self)
+        _introduce(self._thread)
         self._tick_soon()
 
     def detach(self) -> None:
@@ -75,6 +95,9 @@ class Poller:
         if self._aio is None:
             return
         loop = self.loop
+        _attached[self._thread].discard(self)
+        _introduce(self._thread)
+        loop.visits.stand_beside(())
         loop.inbound.wake()
         loop.runq.asleep = False
         loop.visits.stepper.leave()

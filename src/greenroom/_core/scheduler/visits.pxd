@@ -41,7 +41,9 @@ cdef class Visits:
     # In this order: see `peek_hand`.
     cdef readonly Cell hand
     cdef readonly object message, sender
-    cdef public object holder
+    cdef readonly object holder
+    cdef readonly tuple neighbours
+    cdef bint is_marked
     cdef readonly int kind, lane
     cdef object context
     cdef readonly Py_ssize_t suspended
@@ -59,6 +61,10 @@ cdef class Visits:
     cpdef make(self, double now)
     @cython.locals(runq=RunQueue, cell=Cell)
     cdef int _drain(self) except -1
+    cpdef hold(self, object holder)
+    cpdef stand_beside(self, tuple neighbours)
+    @cython.locals(runq=RunQueue)
+    cdef int _mark_hand(self, Cell cell) except -1
     @cython.locals(left=Py_ssize_t, head=int, buf=list, timed=bint)
     cdef int _visit(self, Cell cell) except -1
     @cython.locals(lane=int, began=double, receipt=Receipt)

@@ -40,6 +40,7 @@ from greenroom.runtimelog import RuntimeLog
 if TYPE_CHECKING:
     from contextvars import Context
     from typing import TypeGuard
+    from weakref import ref
 
     from greenroom._core.delivery.ports import LoopHost
     from greenroom._core.scheduler.stepping import AnyCoroutine
@@ -94,9 +95,11 @@ class Visits:
         "holder",
         "hooks",
         "host",
+        "is_marked",
         "kind",
         "lane",
         "message",
+        "neighbours",
         "runq",
         "sender",
         "stepper",
@@ -118,6 +121,10 @@ class Visits:
         self.hand: Cell | None = None
         # Where the id of the cell in hand is written for other processes to see, if some do: shared memory.
         self.holder: memoryview | None = None
+        # Other loops that run on this thread: what is told to their actors in a visit comes from the cell in hand too.
+        self.neighbours: tuple[ref[RunQueue], ...] = ()
+        # Invariant: True iff one of these two is there
+        self.is_marked = False
         self.kind = NOTHING
         self.message: object = None
         self.sender: object = None
@@ -168,8 +175,8 @@ class Visits:
         finally:
             self.stepper.leave()
             self.hand = None
-            if self.holder is not None:
-                self.holder[0] = 0
+            if self.is_marked:
+                self._mark_hand(None)
             self.kind = NOTHING
             self.message = self.sender = self.runq.speaker = None
         self._adapt(waiting)
@@ -183,8 +190,8 @@ class Visits:
                 runq.bring_forward(self.director.next(runq))
             cell = runq.take()
             self.hand = cell
-            if self.holder is not None:
-                self.holder[0] = cell.id
+            if self.is_marked:
+                self._mark_hand(cell)
             runq.speaker = cell.ref
             self._visit(cell)
             self._leave(cell)
@@ -193,6 +200,24 @@ class Visits:
             # The counters may stand still where a machine's are broken; the clock does not.
             if self._left % 64 == 0 and self.tick_budget.spent():
                 self._out_of_time = True
+
+    def hold(self, holder: memoryview) -> None:
+        """Write the id of the cell in hand there, from now on."""
+        self.holder = holder
+        self.is_marked = True
+
+    def stand_beside(self, neighbours: tuple[ref[RunQueue], ...]) -> None:
+        """These are the other loops of this thread, from now on."""
+        self.neighbours = neighbours
+        self.is_marked = self.holder is not None or bool(neighbours)
+
+    def _mark_hand(self, cell: Cell | None) -> None:
+        if self.holder is not None:
+            self.holder[0] = 0 if cell is None else cell.id
+        for neighbour in self.neighbours:
+            runq = neighbour()
+            if runq is not None:
+                runq.speaker = None if cell is None else cell.ref
 
     def _visit(self, cell: Cell) -> None:
         """Handle messages of `cell` until its budget or the tick's time is spent, or none is left."""

@@ -1,6 +1,7 @@
 import cython
 cimport greenroom._core.generators
 from greenroom._core.capi cimport thread_ident
+from greenroom._core.current cimport ticking_here
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.loop cimport Loop
 from greenroom._core.scheduler.visits cimport Visits
@@ -9,7 +10,8 @@ from greenroom.actor.messaging.question cimport Question, current_handoff
 cdef bint COMPILED, EAGER_TASKS
 cdef int ANSWERED, CANNOT_TELL, HELD, INTERCEPTED, MAY_NOT_ASK, OPEN
 cdef double LONGEST_DELAY
-cdef object as_lane, current_reader, get_ident, get_running_loop, partial
+cdef dict current_handoffs
+cdef object as_lane, current_reader, get_ident, get_running_loop, partial, probe
 
 @cython.final
 cdef class Asked(Question):
@@ -32,6 +34,9 @@ cpdef _wait_for_room(Question question, object message, object lane)
 @cython.locals(cell=Cell)
 cpdef send_when_room(Question question, object message, object lane)
 cdef Asked _ask_from_outside(Loop loop, Cell cell, Asked question, object message, double seconds, object lane, bint patiently=*)
+cpdef Loop loop_here()
+@cython.locals(asker=Cell)
+cdef Asked _ask_from_another_loop(Loop home, Cell cell, Asked question, object message, double seconds, object lane, bint patiently)
 cpdef send_from_outside(Loop loop, Cell cell, Question question, object message, object lane, bint patiently)
 cpdef send_patiently(Loop loop, Cell cell, Question question, object message, object lane)
 cpdef require_may_ask(Cell asker)

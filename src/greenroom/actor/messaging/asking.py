@@ -20,13 +20,14 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED, MadeByRuntime
-from greenroom._core.current import current_reader
+from greenroom._core.current import current_handoffs, current_reader, ticking_here
 from greenroom._core.delivery.admission import Waiter
 from greenroom._core.flags import HELD, INTERCEPTED, MAY_NOT_ASK
 from greenroom._core.itemkinds import ANSWERED, OPEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.timing.timers import LONGEST_DELAY
+from greenroom.actor.failure.askcycles import probe
 from greenroom.actor.messaging.question import Question, current_handoff
 from greenroom.errors import AskDeadlock, InvalidDelay, MetaCannotAsk, WrongThread
 from greenroom.lanes import Lane, as_lane
@@ -95,7 +96,10 @@ class Asked(Question):
                     if cycle:
                         self._give_up()
                         raise AskDeadlock(cycle)
-                    if cycle is not None or self.target.flags & CANNOT_TELL:
+                    if self._leads_elsewhere:
+                        probe(self)
+                        yield self
+                    elif cycle is not None or self.target.flags & CANNOT_TELL:
                         self._loop.host.awaits(self)
                         if self._status == OPEN:
                             yield self
@@ -254,6 +258,8 @@ def _put(loop: Loop, cell: Cell, question: Asked, message: object, seconds: floa
         return _ask_from_outside(loop, cell, question, message, seconds, lane)
     asker = loop.visits.hand
     if asker is None or asker.flags & MAY_NOT_ASK:
+        if asker is None and (home := loop_here()) is not None:
+            return _ask_from_another_loop(home, cell, question, message, seconds, lane, False)
         require_may_ask(asker)
     question.set_up(loop, cell, asker, seconds)
     try:
@@ -270,6 +276,8 @@ def put_patiently(cell: Cell, message: object, timeout: float | None, lane: Lane
     seconds, loop, question = seconds_of(timeout), cell.loop, Asked.__new__(Asked)
     if cell.is_foreign():
         return _ask_from_outside(loop, cell, question, message, seconds, lane, True)
+    if loop.visits.hand is None and (home := loop_here()) is not None:
+        return _ask_from_another_loop(home, cell, question, message, seconds, lane, True)
     require_may_ask(loop.visits.hand)
     question.set_up(loop, cell, loop.visits.hand, seconds)
     loop.admission.take_along(cell, question)
@@ -314,7 +322,10 @@ def _ask_from_outside(
     patiently: bool = False,
 ) -> Asked:
     loop.inbound.refuse_simulated(cell)
-    handoff = current_handoff(loop)
+    home = loop_here()
+    if home is not None:
+        return _ask_from_another_loop(home, cell, question, message, seconds, lane, patiently)
+    handoff = current_handoffs.get(get_ident()) if current_handoffs else None
     asker = None if handoff is None else handoff.cell
     require_may_ask(asker)
     try:
@@ -324,6 +335,32 @@ def _ask_from_outside(
     question.set_up(loop, cell, asker, seconds)
     question.tell_future(aio.create_future(), aio)
     send_from_outside(loop, cell, question, message, lane, patiently)
+    return question
+
+
+def loop_here() -> Loop | None:
+    """The loop that has an actor in hand on this thread, or None."""
+    runq = ticking_here()
+    loop: Loop | None = None if runq is None else runq.admission.host.loop
+    return None if loop is None or loop.visits.hand is None else loop
+
+
+def _ask_from_another_loop(
+    home: Loop, cell: Cell, question: Asked, message: object, seconds: float, lane: Lane, patiently: bool
+) -> Asked:
+    """A handler of `home` asks an actor that lives on another loop, or in another system."""
+    asker = home.visits.hand
+    require_may_ask(asker)
+    question.set_up(home, cell, asker, seconds)
+    try:
+        if patiently:
+            send_patiently(cell.loop, cell, question, message, as_lane(lane))
+        else:
+            cell.post(message, question, lane)
+    except Exception as exc:
+        question.refuse(exc)
+    if seconds >= 0.0:
+        question.arm()
     return question
 
 

@@ -19,7 +19,7 @@ from concurrent.futures import InvalidStateError
 from contextlib import suppress
 from typing import Any
 
-from greenroom._core.current import CurrentHandoff, current_handoffs
+from greenroom._core.current import CurrentHandoff, current_handoffs, sender_here
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom.actor.messaging.asking import require_may_ask, require_timeout, seconds_of, send_from_outside
@@ -139,9 +139,8 @@ def block_for_room(cell: Cell, message: object, timeout: float | None, lane: Lan
         require_timeout(timeout)
     lane = as_lane(lane)
     wait = ThreadWait(cell.loop, "send_sync()", "ref.send(...)")
-    handoff = current_handoffs.get(get_ident()) if current_handoffs else None
-    if sender is None and handoff is not None:
-        sender = handoff.cell.ref
+    if sender is None:
+        sender = sender_here()
     if not cell.loop.inbound.offer_if_room(cell, message, sender, lane):
         room = RoomWaiter(cell, wait, message, sender, lane, timeout, claim=wait.claim, own=is_own(cell))
         wait.until(room, timeout, room.late)

@@ -7,7 +7,7 @@ from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
 cdef bint COMPILED
 cdef int ASKED, HELD, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef dict current_handoffs
-cdef object CancelledError, get_ident, partial, _TOO_LATE
+cdef object probe, CancelledError, get_ident, partial, _TOO_LATE
 
 cdef class Question(Wait):
     cdef Loop _loop
@@ -20,10 +20,12 @@ cdef class Question(Wait):
     cdef readonly object _future
     cdef public bint replied
     cdef object _book, _brought, _handoff
-    cdef bint _is_late
+    cdef bint _is_late, _leads_elsewhere
     cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
     cpdef tell_future(self, object future, object aio)
     cpdef bint done(self)
+    @cython.locals(target=Cell)
+    cpdef Cell peek_target(self)
     cpdef restore_traceback(self, object exc)
     cpdef _give_up(self)
     cdef _note_awaited(self)
@@ -31,10 +33,16 @@ cdef class Question(Wait):
     cpdef _is_waited_for_by(self, object handoff)
     @cython.locals(is_waited_for=bint)
     cpdef _break_cycle(self)
+    cpdef is_in_cycle(self, tuple refs)
+    @cython.locals(is_waited_for=bint)
+    cpdef _end_cycle(self, object refs)
     cpdef _leave(self)
     cdef _close(self, int status, object value)
     cpdef defer(self, dict book)
+    cdef bint _note_book(self, dict book) except? False
     cpdef hand_to(self, Cell target)
+    cpdef _look_for_cycle(self, object _)
+    cdef bint _respondent_lives_on(self) except? True
     @cython.locals(question=Question, cell=Cell, asker=Cell, task=HandlerTask, passed=set)
     cdef tuple _find_cycle(self)
     cpdef end_with(self, object reason)
@@ -46,11 +54,44 @@ cdef class Question(Wait):
     cpdef refuse(self, object error)
     cpdef _take_refusal(self, object error)
     cdef _end(self, int status, object value)
+    @cython.locals(task=HandlerTask)
     cpdef _touch_asker(self)
     cpdef _tell_future(self)
-    cpdef _is_too_late(self, object _)
+    @cython.locals(target=Cell)
+    cpdef _is_too_late(self, object value)
     cpdef _ring_unstarted(self)
     cpdef is_let_in(self, object error)
     cpdef arm(self)
 
 cpdef object current_handoff(Loop loop)
+
+# As in `cell`: what is replaced is dropped after the lock is given up.
+cdef inline Cell guarded_target(Question question):
+    with cython.critical_section(question):
+        return question.target
+
+cdef inline int guard_target(Question question, Cell target) except -1:
+    cdef Cell old
+    with cython.critical_section(question):
+        old = question.target
+        question.target = target
+    return 0
+
+# Whether it is open, and stands in this book from now on.
+cdef inline bint guard_book(Question question, object book) except? False:
+    cdef object old
+    with cython.critical_section(question):
+        if question._status == OPEN:
+            old = question._book
+            question._book = book
+            return True
+    return False
+
+# Ends it, and takes the book that it stood in.
+cdef inline object guard_end(Question question, int status):
+    cdef object book
+    with cython.critical_section(question):
+        question._status = status
+        book = question._book
+        question._book = None
+    return book

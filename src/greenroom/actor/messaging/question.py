@@ -3,7 +3,9 @@
 A question stands in the sender's slot of its message, so an ask costs one object: it is the receipt that learns what
 became of the message, the alarm that rings when no reply came in time, and what the asker awaits (as an `Asked`).
 
-**Who may touch it.** On the loop of the actor asked, its thread alone. A foreign asker sees only its future.
+**Whose it is.** If a handler asks, the loop of its actor: there the timeout rings, and there the answer is brought.
+Else that of the actor asked; a foreign asker sees only its future. That loop's thread alone touches it, but for what
+the answering side calls, from any thread: it looks at `target` by `peek_target`, and brings home what it has to say.
 
 **Deadlock.** A handler that awaits a question is followed to the actor asked, to the question *that* one awaits, and
 so on; coming back to where we started, none of them could ever answer. Only what a suspended handler awaits directly is
@@ -29,6 +31,7 @@ from greenroom._core.itemkinds import ANSWERED, ASKED, FAILED, GIVEN_UP, OPEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.stepping import Wait
+from greenroom.actor.failure.askcycles import probe
 from greenroom.errors import (
     ActorTerminated,
     AskDeadlock,
@@ -97,6 +100,7 @@ class Question(Wait):
         "_future",
         "_handoff",
         "_is_late",
+        "_leads_elsewhere",
         "_loop",
         "_never_awaited",
         "_status",
@@ -113,7 +117,7 @@ class Question(Wait):
         """What `__init__` would do; `ask` makes questions without one, as `Loop.spawn` makes cells."""
         self.set_up_alarm(0.0)
         self._loop = loop
-        # Whose answer is waited for, and whose handler asked, if one did.
+        # Whose answer is waited for, and whose handler asked, if one did. The first is guarded, as a cell's fields are.
         self.target = target
         self.asker = asker
         self.timeout = timeout
@@ -131,6 +135,8 @@ class Question(Wait):
         # Where it is written down as owed, from `defer` until it ends; before, the line in which it waits for room.
         self._book: dict[OwedReply, None] | Line | None = None
         self._is_late = False
+        # Whether those who wait for one another are not all on this loop.
+        self._leads_elsewhere = False
 
     def tell_future(self, future: Any, aio: AbstractEventLoop | None) -> None:
         """Let an asker on another thread learn the answer by `future`: one of `aio`'s, or of a plain thread's."""
@@ -147,6 +153,13 @@ class Question(Wait):
     def done(self) -> bool:
         """Whether it has ended, in whichever way."""
         return self._status != OPEN
+
+    def peek_target(self) -> Cell:
+        """Whose answer is waited for. From any thread."""
+        if COMPILED:
+            target: Cell = guarded_target(self)
+            return target
+        return self.target
 
     # -- the asker's side
 
@@ -176,8 +189,19 @@ class Question(Wait):
         cycle = self._find_cycle()
         if cycle:
             self._end(FAILED, AskDeadlock(cycle))
+        elif self._leads_elsewhere:
+            probe(self)
         elif cycle is not None or self.target.flags & HELD:
             self._loop.host.awaits(self)
+
+    def is_in_cycle(self, refs: tuple[object, ...]) -> None:
+        """A probe has found that its asker waits for itself. From any thread; the asker may be about to wait."""
+        self._loop.inbound.bring(None, partial(self._end_cycle, refs))
+
+    def _end_cycle(self, refs: tuple[object, ...]) -> None:
+        is_waited_for = self.waiter is not None or (self._handoff is not None and self._handoff.question is self)
+        if self._status == OPEN and is_waited_for:
+            self._end(FAILED, AskDeadlock(refs))
 
     def _note_awaited(self) -> None:
         never_awaited = self._never_awaited if COMPILED else getattr(self, "_never_awaited", None)  # not set by an ask
@@ -201,7 +225,7 @@ class Question(Wait):
                 self._future.cancel()
         elif self._status == ANSWERED and not self._is_late:
             self._is_late = True
-            self._loop.host.late_reply(self.target, self._value, self.shown_sender())
+            self._is_too_late(self._value)
 
     def cancel(self, msg: object = None) -> bool:
         """Wait no longer; a reply that still comes is a dead letter. False when it has ended already."""
@@ -227,12 +251,18 @@ class Question(Wait):
                 self._loop.host.gave_up(self)
 
     def _close(self, status: int, value: object) -> None:
-        self._status = status
         self._value = value
+        if COMPILED:
+            book = guard_end(self, status)
+        else:
+            self._status = status
+            book, self._book = self._book, None
         self.disarm(self._loop.timers)
-        if self._book is not None:
-            self._book.pop(self, None)
-            self._book = None
+        if book is not None:
+            # It is the answering actor's: that may live on another loop.
+            loop = self.target.loop
+            if loop is self._loop or not loop.inbound.bring(None, partial(book.pop, self, None)):
+                book.pop(self, None)
 
     def _find_cycle(self) -> tuple[object, ...] | None:
         """The actors that wait for one another, this question's asker first and last; None if it can be answered.
@@ -240,8 +270,12 @@ class Question(Wait):
         Empty if they end with one that is held, which may itself wait for one of them.
         """
         asker = self.asker
-        if self.target is not asker and self.target.task is None:
-            return None  # nobody else waits: the usual case
+        if self.target is not asker:
+            if self.target.runq is not self._loop.runq:
+                self._leads_elsewhere = True
+                return None
+            if self.target.task is None:
+                return None  # nobody else waits: the usual case
         refs = [asker.shown()]  # type: ignore[union-attr]
         passed = {asker}
         question = self
@@ -253,6 +287,9 @@ class Question(Wait):
                 return tuple(refs)
             if cell in passed:
                 return None  # a circle that it only leads to: those who are in it will find it
+            if cell.runq is not self._loop.runq:
+                self._leads_elsewhere = True
+                return None
             passed.add(cell)
             task = cell.task
             waits_for = None if task is None else task._waiter
@@ -299,24 +336,31 @@ class Question(Wait):
         if not self.replied:
             if isinstance(cause, Exception):
                 self.refuse(cause)
-            elif self.target.loop.host.lives_on(self.target):
+            elif self._respondent_lives_on():
                 self.break_off(cause, None)
             else:
                 self.refuse(self._terminated(self._reason() or ExitReason.of(cause), cause))
 
     def discard(self, why: str) -> None:
         """The message was not handled."""
-        ref = self.target.shown()
+        target = self.peek_target()
+        ref = target.shown()
         if why == "unhandled":
-            self.refuse(Unhandled(ref, self.target.loop.visits.message))
+            self.refuse(Unhandled(ref, target.loop.visits.message))
         elif why in ("stopped", "loop stopped"):
             self.refuse(self._terminated(self._reason() or SHUTDOWN, None))
         else:
             self.refuse(MessageDropped(ref, why))
 
+    def _respondent_lives_on(self) -> bool:
+        target = self.peek_target()
+        lives_on: bool = target.loop.host.lives_on(target)
+        return lives_on
+
     def _reason(self) -> ExitReason | None:
         """How the actor asked has ended, or will have, as its own loop knows it: it may be another than the asker's."""
-        reason: ExitReason | None = self.target.loop.host.reason_of(self.target)
+        target = self.peek_target()
+        reason: ExitReason | None = target.loop.host.reason_of(target)
         return reason
 
     def end_with(self, reason: ExitReason) -> None:
@@ -325,27 +369,40 @@ class Question(Wait):
 
     def break_off(self, cause: BaseException | None, happened: str | None) -> None:
         """The actor that was to answer will not, though it goes on."""
-        broken = HandlerBroken(self.target.shown(), cause, happened)
+        broken = HandlerBroken(self.peek_target().shown(), cause, happened)
         broken.__cause__ = cause
         self.refuse(broken)
 
     def _terminated(self, reason: object, cause: BaseException | None) -> ActorTerminated:
-        error = ActorTerminated(self.target.shown(), reason)
+        error = ActorTerminated(self.peek_target().shown(), reason)
         error.__cause__ = cause
         if cause is None and isinstance(reason, ExitReason) and reason.cause is not None:
             hand_on_notes(reason.cause, error)
         return error
 
     def defer(self, book: dict[OwedReply, None]) -> None:
-        """The answer will come later, and is owed until then: it stands in `book`."""
+        """The answer will come later, and is owed until then: it stands in `book`, of the actor that owes it."""
         self.replied = True
+        book[self] = None
+        is_open = guard_book(self, book) if COMPILED else self._note_book(book)
+        if not is_open:
+            book.pop(self, None)
+
+    def _note_book(self, book: dict[OwedReply, None]) -> bool:
         if self._status == OPEN:
-            book[self] = None
             self._book = book
+        return self._status == OPEN
 
     def hand_to(self, target: Cell) -> None:
         """Another actor is to answer. If its asker waits, and that one waits for the asker, nobody ever would."""
-        self.target = target
+        if COMPILED:
+            guard_target(self, target)
+        else:
+            self.target = target
+        if not self._goes_elsewhere(self._look_for_cycle, None):
+            self._break_cycle()
+
+    def _look_for_cycle(self, _: object) -> None:
         self._break_cycle()
 
     def answer(self, value: object) -> None:
@@ -359,7 +416,7 @@ class Question(Wait):
             self._end(ANSWERED, value)
         elif self._status != ANSWERED:
             self._give_up()
-            self._loop.host.late_reply(self.target, value, self.shown_sender())
+            self._is_too_late(value)
 
     def refuse(self, error: BaseException) -> None:
         """End with an exception; nobody is told when the asker has given up. From any thread."""
@@ -406,8 +463,13 @@ class Question(Wait):
 
     def _touch_asker(self) -> None:
         """The asker's handler, which runs on another thread, can go on."""
-        task = None if self.asker is None else self.asker.task
-        touch = None if task is None else getattr(task._waiter, "touch", None)
+        if self.asker is None:
+            return
+        if self.asker.runq is self._loop.runq:
+            task = self.asker.task
+            touch = None if task is None else getattr(task._waiter, "touch", None)
+        else:
+            touch = getattr(self.asker.handoff(), "touch", None)
         if touch is not None:
             touch()
 
@@ -421,15 +483,20 @@ class Question(Wait):
             else:
                 future.set_exception(self._value)
         except _TOO_LATE:  # it was cancelled: by the asker's task, or by a thread whose patience was at an end
-            if self._status == ANSWERED and not self._goes_elsewhere(self._is_too_late, None):
-                self._is_too_late(None)
+            if self._status == ANSWERED:
+                self._is_too_late(self._value)
 
-    def _is_too_late(self, _: object) -> None:
-        self._loop.host.late_reply(self.target, self._value, self.shown_sender())
+    def _is_too_late(self, value: object) -> None:
+        """An answer came when nobody waited any more: that is counted where the actor that gave it lives."""
+        target = self.peek_target()
+        target.loop.host.late_reply(target, value, self.shown_sender())
 
     def is_let_in(self, error: BaseException | None) -> None:
         """There was room for its message, unless `error` says what prevents that."""
-        self._book = None
+        if COMPILED:
+            guard_book(self, None)
+        else:
+            self._book = None
         if error is not None:
             self.refuse(error)
 

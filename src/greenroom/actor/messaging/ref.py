@@ -7,10 +7,10 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from greenroom._core.build import MadeByRuntime
+from greenroom._core.current import sender_here
 from greenroom.actor.messaging.address import Address, lend_methods
 from greenroom.actor.messaging.asking import require_timeout
 from greenroom.actor.messaging.blocking import block_for_end, block_for_inspection, block_for_room, block_for_start
-from greenroom.actor.messaging.question import current_handoff
 from greenroom.actor.messaging.waiting import wait_for_end, wait_for_inspection, wait_for_room, wait_for_start
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import STATES, State
@@ -210,8 +210,8 @@ class ActorRef(Address, Generic[M, R]):
             if cell.loop.admission.has_room(cell, lane):
                 cell.accept(message, sender, lane)
                 return
-        elif (handoff := current_handoff(cell.loop)) is not None:
-            sender = handoff.cell.ref
+        else:
+            sender = sender_here()
         await wait_for_room(cell, message, sender, lane, timeout)
 
     def send_sync(self, message: M, *, lane: Lane = _DATA, timeout: float | None = None) -> None:

@@ -93,7 +93,7 @@ class WorkerHost(Host):
         self.loop = loop
         self.channel = channel
         self.page = page
-        loop.visits.holder = page[HOLDER : HOLDER + 1]
+        loop.visits.hold(page[HOLDER : HOLDER + 1])
         channel.on_order = self._take_order
         channel.before_flush = self._report_active
         if self.is_manual:

@@ -1,0 +1,84 @@
+"""Finds actors of several loops that wait for one another in a circle.
+
+On one loop a circle is seen at a glance, by `Question`. Across loops nobody may look at another's actors, so a *probe*
+is sent along: to the loop of the actor asked, on to that of the actor which *that* one waits for, and so on. When it
+comes back to the actor whose wait it began with, none of them could ever answer.
+
+**Why none is missed.** Each wait sends a probe, and a handler is suspended before its loop takes in the next probe. So
+when the last actor of a circle begins to wait, its probe finds all the others waiting.
+
+An actor that has failed, and whose parent has to decide on it, waits for that parent. If the circle leads through such
+a one, the question to it is broken off, as on one loop.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from greenroom._core.mailbox.cell import Cell
+    from greenroom.actor.messaging.question import Question
+
+__all__ = ["probe"]
+
+
+def probe(question: Question) -> None:
+    """A handler begins to wait for `question`, and for nothing else: see whether that leads back to its actor."""
+    if question.asker is not None:
+        Probe(question, question.asker).follow(question)
+
+
+class Probe:
+    """One way along those who wait. It is on one thread at a time, and touches only what is that thread's own."""
+
+    __slots__ = ("_asker", "_broken_off", "_last", "_origin", "_passed", "_refs")
+
+    def __init__(self, origin: Question, asker: Cell) -> None:
+        self._origin = origin
+        self._asker = asker
+        self._passed: set[Cell] = set()
+        self._refs: list[object] = [asker.shown()]
+        self._last = origin
+        # The question to an actor whose failure is not decided on, with what its asker is to be told.
+        self._broken_off: tuple[Question, BaseException | None, str] | None = None
+
+    def follow(self, question: Question) -> None:
+        """Go on to the actor that is asked."""
+        self._last = question
+        cell = question.peek_target()
+        self._refs.append(cell.shown())
+        self._go_to(cell)
+
+    def _go_to(self, cell: Cell) -> None:
+        if cell is self._asker:
+            self._close()
+        elif cell not in self._passed:  # else it only leads to a circle: those who are in it will find it
+            self._passed.add(cell)
+            if not cell.is_foreign():
+                self._look(cell)
+            else:
+                cell.loop.inbound.bring(None, partial(self._look, cell))
+
+    def _look(self, cell: Cell) -> None:
+        """Whom the actor of `cell` waits for. On its own thread."""
+        from greenroom.actor.failure.escalationcycles import awaited_by, decider_of, what_to_say
+
+        if self._origin.done():
+            return
+        question = awaited_by(cell)
+        if question is not None:
+            if not question.done() and not question.replied:
+                self.follow(question)
+            return
+        decider = decider_of(cell)
+        if decider is not None and self._broken_off is None:
+            self._broken_off = (self._last, *what_to_say(cell, decider))
+            self._go_to(decider)
+
+    def _close(self) -> None:
+        if self._broken_off is None:
+            self._origin.is_in_cycle(tuple(self._refs))
+        else:
+            question, cause, happened = self._broken_off
+            question.break_off(cause, happened)
