@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import io
 import logging
 import os
@@ -71,7 +72,7 @@ def test_a_blocked_reader_is_broken_off_when_its_parent_stops(play: Play, props:
         scene, meta = Scene(system), blocked(props, block)
         alias = await scene.spawn(meta)
         await props.begun.wait()
-        assert len(reads()) == (0 if asyncio.iscoroutinefunction(block) else 1)
+        assert len(reads()) == (0 if inspect.iscoroutinefunction(block) else 1)
         alias.tell("it lives")
         assert await scene.heard() == "it lives"
         scene.owner.stop()
