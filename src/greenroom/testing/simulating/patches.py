@@ -151,7 +151,9 @@ class Patches:
         # The state of `random` outside the simulation, and inside when it was last left.
         self._random_state_outside: tuple[object, ...] | None = None
         self._random_state_inside: tuple[object, ...] | None = None
+        # The event loop that runs this thread outside, and the task there that simulates.
         self._running: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[object] | None = None
         self._loops_aside: list[Loop] = []
         self._collected = False
         self._is_in = False
@@ -194,6 +196,11 @@ class Patches:
         # When the garbage collector runs finalizers depends on everything that the process did before.
         self._collected = gc.isenabled()
         gc.disable()
+        if self._running is not None:
+            # From 3.14 on, a thread has one current task, whichever of its event loops that is of.
+            self._task = asyncio.current_task()
+            if self._task is not None:
+                asyncio.tasks._leave_task(self._running, self._task)
         asyncio._set_running_loop(None)
         if self._random_state_inside is None:
             random.seed(self._prng.draw())
@@ -212,9 +219,11 @@ class Patches:
         if self._random_state_outside is not None:
             random.setstate(self._random_state_outside)
             asyncio._set_running_loop(self._running)
+            if self._task is not None and self._running is not None and asyncio.current_task() is None:
+                asyncio.tasks._enter_task(self._running, self._task)
             if self._collected:
                 gc.enable()
-            self._random_state_outside = self._running = None
+            self._random_state_outside = self._running = self._task = None
         while self._loops_aside:
             self._loops_aside[-1].adopt()
             self._loops_aside.pop()
