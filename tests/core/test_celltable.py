@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.scheduler.celltable import CellTable
+from greenroom._core.scheduler.celltable import CellTable, SlotBlocks
 from greenroom._core.scheduler.loop import Loop
 from greenroom.errors import TooManyActors
 
@@ -204,3 +204,59 @@ class TableAgainstDict(RuleBasedStateMachine):
 
 TestTableAgainstDict = TableAgainstDict.TestCase
 TestTableAgainstDict.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+# Tables that share their numbers
+
+
+def shared(tables: int, limit: int = 1000) -> tuple[SlotBlocks, list[CellTable]]:
+    blocks = SlotBlocks()
+    return blocks, [CellTable(limit, blocks) for _ in range(tables)]
+
+
+def test_no_id_is_given_by_two_tables_that_share_their_numbers() -> None:
+    _, tables = shared(3)
+    ids = [table.add(cell()) for _ in range(200) for table in tables]
+    assert len(set(ids)) == len(ids)
+
+
+def test_an_id_tells_whose_table_its_cell_is_in() -> None:
+    blocks, tables = shared(3)
+    cells = [(table, cell()) for _ in range(200) for table in tables]
+    for table, one in cells:
+        table.add(one)
+    for table, one in cells:
+        assert blocks.owner(one.id) is table
+        assert [other.find(one.id) for other in tables] == [one if other is table else None for other in tables]
+
+
+def test_a_slot_is_used_again_by_its_own_table_and_its_old_id_finds_nobody() -> None:
+    blocks, (one, other) = shared(2)
+    first = cell()
+    old = one.add(first)
+    other.add(cell())
+    one.remove(first)
+    second = cell()
+    assert one.add(second) & 0xFFFF_FFFF == old & 0xFFFF_FFFF
+    assert one.find(old) is None
+    assert one.find(second.id) is second
+    assert blocks.owner(second.id) is one
+
+
+def test_the_limit_is_that_of_all_together() -> None:
+    _, (one, other) = shared(2, limit=3)
+    one.add(cell())
+    one.add(cell())
+    mine = cell()
+    other.add(mine)
+    for table in (one, other):
+        with pytest.raises(TooManyActors):
+            table.add(cell())
+    other.remove(mine)
+    one.add(cell())
+
+
+def test_an_unknown_number_belongs_to_no_table() -> None:
+    blocks, (one,) = shared(1)
+    assert blocks.owner(1 << 40) is None
+    assert one.find(1 << 32 | 77) is None

@@ -3,12 +3,27 @@ cimport greenroom._core.generators
 from greenroom._core.mailbox.cell cimport Cell
 
 cdef int SLOT_BITS
-cdef long long _SLOT_MASK, _LAST_GENERATION
+cdef long long _SLOT_MASK, _LAST_GENERATION, BLOCK_BITS, _IN_BLOCK
+
+@cython.final
+cdef class SlotBlocks:
+    cdef object _lock
+    cdef list _owners
+    cdef readonly list tables
+    cpdef long long take(self, CellTable table, Py_ssize_t own) except -1
+    @cython.locals(block=Py_ssize_t)
+    cpdef CellTable owner(self, object cell_id)
+    cpdef long long place(self, long long slot) except -1
+    @cython.locals(table=CellTable, total=Py_ssize_t)
+    cpdef Py_ssize_t counted(self) except -1
 
 @cython.final
 cdef class CellTable:
     cdef readonly Py_ssize_t limit, counted
-    cdef list _slots, _free
+    cdef SlotBlocks _blocks
+    cdef list _slots, _free, _numbers
+    @cython.locals(own=Py_ssize_t)
+    cdef long long _number(self, long long place) except -1
     @cython.locals(slot=Py_ssize_t, generation="long long")
     cpdef long long add(self, Cell cell, bint exempt=*) except? 0
     @cython.locals(slot=Py_ssize_t)

@@ -21,7 +21,7 @@ from greenroom._core.limits import Limits
 from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
 from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.scheduler.celltable import CellTable
+from greenroom._core.scheduler.celltable import CellTable, SlotBlocks
 from greenroom._core.scheduler.host import Host
 from greenroom._core.scheduler.visits import Visits
 from greenroom._core.simulation.director import director_here
@@ -74,6 +74,7 @@ class Loop:
         host: LoopHost | None = None,
         hooks: ObserverHooks | None = None,
         propagation: Propagation | None = None,
+        blocks: SlotBlocks | None = None,
     ) -> None:
         self.limits = Limits() if limits is None else limits
         director = self.director = director_here()
@@ -88,7 +89,7 @@ class Loop:
 
             director.loops.append(self)
             self.hooks.trust(EventRecorder(director))
-        self.table = CellTable(self.limits.max_actors)
+        self.table = CellTable(self.limits.max_actors, blocks)
         self.timers = Timers(self.runq, self.tick_budget, self.limits.max_timers)
         self.admission = Admission(self.host, self.hooks, self.director, propagation)
         # Whether the quick way into its mailboxes is shut: each message is looked at.
