@@ -60,7 +60,7 @@ class Client:
         while self.waiting:
             more = list(islice(unsent, IN_FLIGHT - in_flight))
             in_flight += len(more)
-            writer.writelines(f"{number} {line}\n".encode() for number, line in more)
+            writer.write("".join(f"{number} {line}\n" for number, line in more).encode())
             await writer.drain()
             number = int(await reader.readuntil(b"\n"))
             if self.waiting.pop(number, None) is not None:
