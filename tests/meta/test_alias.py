@@ -44,7 +44,8 @@ def test_it_is_told_and_asked_from_anywhere(play: Play, kind: type[Diary]) -> No
         assert await alias.ask(1, timeout=None) == ("answer", 1)
         assert await scene.do(lambda ctx: alias.ask(2, timeout=None)) == ("answer", 2)
         assert await asyncio.to_thread(alias.ask_sync, 3, timeout=None) == ("answer", 3)
-        assert meta.notes == ["init", "outside", "inside", "a thread", "patiently", "shifted"]
+        meta.notes.remove("a thread")  # it has another sender: what the loop's own thread sends may overtake it
+        assert meta.notes == ["init", "outside", "inside", "patiently", "shifted"]
 
     play(program)
 
