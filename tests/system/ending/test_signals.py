@@ -250,7 +250,8 @@ def test_signals_can_be_told_to_somebody_else_as_well() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_signal_to_a_forked_child_is_the_childs_own() -> None:
     source = """
-    import os
+    import os, warnings
+    warnings.simplefilter("ignore", DeprecationWarning)  # from 3.12 on, of a fork where there are threads
     with ActorSystem("demo", handle_signals=True) as system:
         reader, writer = os.pipe()
         child = os.fork()
