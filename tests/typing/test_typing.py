@@ -26,8 +26,8 @@ from tests.typing.pages import PAGES, REPOSITORY, program_of_page
 HERE = Path(__file__).parent
 HOUSE = Path(greenroom.__file__).parents[1]
 """Where the package under test is found."""
-LINT = Path(__file__).parents[2] / ".venvs" / "lint" / "bin"
-"""Where `make lint` has its tools."""
+LINT = Path(sys.prefix).parent / "lint" / "bin"
+"""Where `make lint` has its tools: beside the environment of the tests."""
 
 GOOD_PROGRAMS = ["good_program", "supervised_program"]
 
