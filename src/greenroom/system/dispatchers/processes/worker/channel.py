@@ -88,6 +88,8 @@ class MainChannel:
         self.after_frame: Callable[[], object] | None = None
         # Called with the head of a frame, and its other parts.
         self.on_order: Callable[[Entry, list[bytearray]], object] = lambda head, parts: None
+        # Called in a forked child that comes back into the event loop of its parent.
+        self.on_return: Callable[[], object] = lambda: None
 
     def connect(self, sock: socket.socket, secret: bytes, on_open: Callable[[], object]) -> None:
         """Start the handshake; call `on_open` when it is done."""
@@ -132,6 +134,8 @@ class MainChannel:
         self.is_forked = True
         if self._stream is not None:
             self._stream.after_fork()
+        # As a callback, and first: from 3.14 on, asyncio steps no task there.
+        self._aio.call_soon(self.on_return)
         self.over.set()
 
     # -- mail

@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,7 @@ async def _serve(config: WorkerConfig) -> None:
     sock = socket.socket(fileno=config["fd"])
     sock.set_inheritable(False)
     channel.connect(sock, bytes.fromhex(config["secret"]), lambda: channel.post("hello", registered_names()))
+    channel.on_return = partial(_leave, 0)
     keep_from_forks(channel)
     if config["stuck_after"] > 0.0:
         watchdog.watch(host, config["stuck_after"], "worker process", _ADVICE)
