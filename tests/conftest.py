@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import sys
 from collections.abc import Callable, Coroutine, Generator
 from functools import cache
 from itertools import count
@@ -146,6 +147,15 @@ class Play:
                 runner.run(watched())
             gc.collect()  # what should have been awaited or closed complains now, in the test that made it
         assert self.raised == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_gil() -> Generator[None]:
+    """Where the tests began without a GIL, nothing that any of them imports may switch it on."""
+    is_gil_enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+    began_without = not is_gil_enabled()
+    yield
+    assert not (began_without and is_gil_enabled()), "something that was imported has switched the GIL on"
 
 
 @pytest.fixture(params=BACKENDS)
