@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 from greenroom.frozen import ByFields
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "add_up"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,3 +62,10 @@ class Ledger(ByFields):
     def __str__(self) -> str:
         columns = [f"{one.name} {getattr(self, one.name):,}" for one in fields(self) if getattr(self, one.name)]
         return ", ".join(columns) if columns else "no messages"
+
+
+def add_up(ledgers: list[Ledger]) -> Ledger:
+    """The ledger of all of them together."""
+    if len(ledgers) == 1:
+        return ledgers[0]
+    return Ledger(**{one.name: sum(getattr(ledger, one.name) for ledger in ledgers) for one in fields(Ledger)})

@@ -110,7 +110,7 @@ class Arena:
 
     def __init__(self, seed: int, loops: int) -> None:
         self.config = SystemConfig(
-            supervision=SUPERVISION, history=True, slow_after=0.0001, stop_timeout=1.0, stuck_after=0.05
+            loops=loops, supervision=SUPERVISION, history=True, slow_after=0.0001, stop_timeout=1.0, stuck_after=0.05
         )
         self.system = ActorSystem(f"races-{seed}", config=self.config)
         self.loops = loops

@@ -98,7 +98,7 @@ class Lifecycle(MessageHost):
         "top",
     )
 
-    def __init__(self, port: SystemPort) -> None:
+    def __init__(self, port: SystemPort, names: dict[str, ActorRecord] | None = None) -> None:
         super().__init__(port)
         # What actors have that are spawned without settings or a mailbox of their own.
         self.settings = Settings(port.config.supervision, port.config.env)
@@ -106,6 +106,8 @@ class Lifecycle(MessageHost):
         self._keeps_history = port.config.history
         # The actors that have no parent.
         self.top = ChildList()
+        if names is not None:
+            self.top.share_names(names)  # with those of the system's other loops
         # The cell of the root behavior, with which the system ends.
         self.root: Cell | None = None
         # Whether the system has a say in where the code of actors runs that were spawned without a dispatcher.
@@ -167,7 +169,7 @@ class Lifecycle(MessageHost):
             child_list.require_free(name, parent)
         executor = None
         if dispatcher is not None or self.has_placement:
-            dispatcher, executor = self.port._executor_for(dispatcher, spec, name, parent)
+            dispatcher, executor = self.port._executor_for(self, dispatcher, spec, name, parent)
         if site is None and (spec.args or spec.kwargs or not spec.is_proven()):
             by_context = parent is not None
             if COMPILED:
@@ -615,7 +617,7 @@ class Lifecycle(MessageHost):
             self.root = None
             self.port._root_has_ended(reason)
         if self.closed and self.top.count == 0:
-            self.port._everybody_has_gone()
+            self.port._everybody_has_gone(self)
 
     def _tell_parent(self, cell: Cell, ref: ActorRef, reason: ExitReason, restart_state: RestartState | None) -> None:
         record = cell.record

@@ -13,6 +13,7 @@ cdef class MessageHost:
     cdef readonly object port
     cdef readonly Loop loop
     cdef readonly object pickled
+    cdef public object poller
     cpdef serve(self, Loop loop)
     @cython.locals(foreign=bint)
     cpdef bint is_foreign(self)

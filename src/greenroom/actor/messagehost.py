@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from greenroom._core.build import COMPILED
@@ -40,11 +40,13 @@ __all__ = ["MessageHost"]
 class MessageHost:
     """The part of a loop's host that is about messages and refs."""
 
-    __slots__ = ("loop", "pickled", "port")
+    __slots__ = ("loop", "pickled", "poller", "port")
 
     def __init__(self, port: SystemPort) -> None:
         self.port = port
         self.loop: Loop = None  # type: ignore[assignment]
+        # What ties the loop to asyncio; the system sets it.
+        self.poller: Any = None
         # Cells whose refs were pickled, for as long as anybody has such a ref.
         self.pickled: WeakValueDictionary[int, Cell] = WeakValueDictionary()
 
@@ -62,7 +64,7 @@ class MessageHost:
 
     def call(self, what: str, action: Callable[[], T]) -> T:
         """Do something on the loop's own thread, and wait for its result."""
-        return self.port._call(what, action)
+        return self.port._call_at(self, what, action)
 
     def log_fields(self, cell: Cell) -> dict[str, object]:
         """What a log record about an actor has in its fields."""

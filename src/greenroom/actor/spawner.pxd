@@ -8,3 +8,5 @@ cdef object Actor, MailboxConfig, Drain, BY_CONTEXT, BY_OFFLOADED
 
 cdef class Spawner:
     cdef readonly Lifecycle _life
+
+cdef Lifecycle _life_of(Lifecycle life, object parent)

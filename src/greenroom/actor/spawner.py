@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["CONCURRENT", "Spawner"]
+__all__ = ["CONCURRENT", "SPREAD", "Spawner"]
 
 CONCURRENT = "concurrent"
 """The dispatcher of actors that are spawned without one: the system's own loop."""
+SPREAD = "spread"
+"""That of actors that go to the loop with the fewest."""
 
 
 class Spawner:
@@ -64,7 +66,8 @@ class Spawner:
         Args:
             name: What it is called among its siblings. Without one, it is called after its class and a number.
             mailbox: Its mailbox, if not that of the system's config.
-            dispatcher: Where its code runs: `"concurrent"`, `"parallel"`, `"pinned"`, `"process"`, or your own.
+            dispatcher: Where its code runs: `"concurrent"`, `"spread"`, `"parallel"`, `"pinned"`, `"process"`, or your
+                own.
             supervision: What happens when it fails, if not what its parent or the system's config says.
             drain: What becomes of the messages that are queued when it ends: dead letters, unless it says otherwise.
             env: What it finds in `ctx.env`, besides what its parent has there.
@@ -80,7 +83,6 @@ class Spawner:
         >>> asyncio.run(main())
         '/twice: 42'
         """
-        life = self._life
         if name is not None:
             name = _checked_name(name)
         if mailbox is not None and not isinstance(mailbox, MailboxConfig):
@@ -90,7 +92,11 @@ class Spawner:
         if drain is not None and not isinstance(drain, Drain):
             raise ConfigError("drain", drain, "must be Drain.DROP, Drain.DEAD_LETTER or Drain.REDIRECT(ref)")
         if parent is not None:
-            _require_parent(life, parent)
+            life = _life_of(self._life, parent)
+        elif dispatcher is not None or self._life.has_placement:
+            life = self._choose_life(dispatcher, factory, name)
+        else:
+            life = self._life
         has_settings = supervision is not None or env is not None or stop_timeout is not None
         if has_settings:
             _require_settings(env, stop_timeout)
@@ -104,7 +110,7 @@ class Spawner:
             by_context = parent is not None
             site = caller(by_context, None, BY_CONTEXT, BY_OFFLOADED) if COMPILED else site_of_caller(by_context, 2)
             own = (supervision, env, stop_timeout) if has_settings else None
-            return self._spawn_there(factory, args, kwargs, parent, name, mailbox, own, drain, dispatcher, site)
+            return self._spawn_there(life, factory, args, kwargs, parent, name, mailbox, own, drain, dispatcher, site)
         settings = _inherit(life, parent, supervision, env, stop_timeout) if has_settings else None
         return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher)
 
@@ -113,22 +119,27 @@ class Spawner:
     ) -> Alias:
         """Spawn what `factory` makes, a meta-process to the runtime, but do not start it."""
 
-        def prepare() -> Alias:
-            return self._life.hold_back(self.spawn(factory, parent=parent, **options), label, own_code)
+        life = _life_of(self._life, parent)
 
-        return self._call("spawn_meta()", prepare)
+        def prepare() -> Alias:
+            return life.hold_back(self.spawn(factory, parent=parent, **options), label, own_code)
+
+        return self._call_at(life, "spawn_meta()", prepare)
 
     def _start_meta(self, alias: Alias) -> bool:
         """Start it; False when it has ended meanwhile."""
-        return self._call("spawn_meta()", partial(self._life.let_start, alias._cell))
+        life: Lifecycle = alias._cell.loop.host
+        return self._call_at(life, "spawn_meta()", partial(life.let_start, alias._cell))
 
     def _take_meta_back(self, alias: Alias) -> None:
         """Do not spawn it after all."""
-        self._call("spawn_meta()", partial(self._life.take_back, alias._cell))
+        life: Lifecycle = alias._cell.loop.host
+        self._call_at(life, "spawn_meta()", partial(life.take_back, alias._cell))
 
     # Apart, because a function with a closure in it is slower from its first line on.
     def _spawn_there(
         self,
+        life: Lifecycle,
         factory: object,
         args: tuple[object, ...],
         kwargs: dict[str, object],
@@ -140,17 +151,19 @@ class Spawner:
         dispatcher: str | None,
         site: SpawnSite | None,
     ) -> ActorRef:
-        life = self._life
-
         def spawn() -> ActorRef:
             # Only here: what the parent has is its loop's to read.
             settings = None if own is None else _inherit(life, parent, *own)
             return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher, site)
 
-        return self._call("spawn()", spawn)
+        return self._call_at(life, "spawn()", spawn)
 
-    def _call(self, what: str, action: Callable[[], T]) -> T:
-        """Do something on the system's own thread, and wait for its result."""
+    def _choose_life(self, dispatcher: str | None, factory: Any, name: str | None) -> Lifecycle:
+        """The host of the loop on which an actor without a parent is to live."""
+        return self._life
+
+    def _call_at(self, host: Lifecycle, what: str, action: Callable[[], T]) -> T:
+        """Do something on the thread of `host`'s loop, and wait for its result."""
         raise NotImplementedError
 
 
@@ -161,11 +174,16 @@ def _checked_name(name: object) -> str:
     return str.__str__(name)
 
 
-def _require_parent(life: Lifecycle, parent: object) -> None:
+def _life_of(life: Lifecycle, parent: object) -> Lifecycle:
+    """The host of the loop of `parent`, which must be an actor of the same system: its children live there too."""
     if not isinstance(parent, Address):
         raise ConfigError("parent", parent, "must be the ref of the parent")
-    if parent._cell.loop is not life.loop:
+    if parent._cell.loop is life.loop:
+        return life
+    host = parent._cell.loop.host
+    if host.port is not life.port:
         raise WrongLoop(parent)
+    return host  # type: ignore[no-any-return]
 
 
 def _require_seconds(name: str, seconds: object) -> None:

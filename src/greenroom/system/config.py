@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from greenroom._core.limits import Limits
 from greenroom.clock import Clock
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OnExit", "SystemConfig"]
 
+MOST_LOOPS = 1024
 _PREFIX = "GREENROOM_"
 _NOT_OURS = frozenset({"PURE", "REQUIRE_COMPILED", "EXPECT", "TRACEBACKS"})
 """Variables with our prefix that are no settings of a system: for the package's build and tests, and for debugging."""
@@ -98,6 +99,9 @@ class SystemConfig(ByFields):
     """The dispatchers of actors that are spawned without one, by patterns of their paths; the first match counts:
     `{"/ingest/*": "io"}`. The path of a nameless actor ends with its class and a `$`."""
 
+    loops: int | Literal["cores"] = 1
+    """Loops that the system has, each on a thread of its own; `"cores"` for as many as there are processors. On
+    free-threaded Python they run at the same time. Actors go to others than the first by `dispatcher="spread"`."""
     propagate: Sequence[ContextVar[Any]] = ()
     """Context variables whose values travel with messages: what is set at the sender is set in the handler."""
 
@@ -125,6 +129,7 @@ class SystemConfig(ByFields):
         if not isinstance(self.env, Mapping):
             raise ConfigError("env", self.env, "must be a mapping")
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
+        _require_loops(self.loops)
         _require_dispatchers(self)
         object.__setattr__(self, "propagate", _variables(self.propagate))
 
@@ -144,6 +149,13 @@ class SystemConfig(ByFields):
             max_timers=self.max_timers,
             max_io_watches=self.max_io_watches,
         )
+
+    def loop_count(self) -> int:
+        """How many loops that is."""
+        if self.loops != "cores":
+            return self.loops
+        has_affinity = hasattr(os, "sched_getaffinity")
+        return max(1, len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1)
 
     @classmethod
     def load(cls, path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> SystemConfig:
@@ -220,6 +232,12 @@ def _require_count(name: str, value: object) -> None:
         raise ConfigError(name, value, "must be a whole number, zero or more")
 
 
+def _require_loops(value: object) -> None:
+    if value == "cores" or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_LOOPS):
+        return
+    raise ConfigError("loops", value, f'must be a whole number from 1 to {MOST_LOOPS}, or "cores"')
+
+
 def _variables(given: object) -> tuple[ContextVar[Any], ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ConfigError("propagate", given, "must be a sequence of context variables")
@@ -282,7 +300,7 @@ def _lane_of(name: object) -> Lane:
 def _parse(variable: str, setting: str, text: str) -> bool | int | float | str | None:
     if setting in ("clock", "dispatchers", "env", "mailbox", "placement", "propagate", "supervision"):
         raise ConfigError(variable, text, "cannot be given as a variable")
-    if setting == "on_exit":
+    if setting == "on_exit" or (setting == "loops" and text == "cores"):
         return text
     if setting == "history":
         if text.lower() not in ("1", "0", "true", "false", "yes", "no"):

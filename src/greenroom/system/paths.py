@@ -11,7 +11,7 @@ from greenroom.errors import BadArgument
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
 
-__all__ = ["find_by_name"]
+__all__ = ["find_by_name", "number_in"]
 
 
 def find_by_name(loop: Loop, top: ChildList, wanted: str | int) -> ActorRef | None:
@@ -36,11 +36,16 @@ def _child(loop: Loop, child_list: ChildList, parent: ActorRef | None, name: str
     if record is not None:
         named: ActorRef = record.cell.ref
         return named
-    # The name of a nameless actor ends with its id, so we find it by that.
+    number = number_in(name)
+    cell = None if number is None else loop.table.find(number)
+    ref: ActorRef | None = None if cell is None else cell.ref
+    return ref if ref is not None and ref.name == name and ref._parent == parent else None
+
+
+def number_in(name: str) -> int | None:
+    """The id at the end of the name of a nameless actor, by which it is found."""
     _, mark, number = name.rpartition("$")
     slot, _, generation = number.partition(".")
     if not mark or not slot.isdecimal() or not (generation or "1").isdecimal():
         return None
-    cell = loop.table.find(int(generation or 1) << 32 | int(slot))
-    ref: ActorRef | None = None if cell is None else cell.ref
-    return ref if ref is not None and ref.name == name and ref._parent == parent else None
+    return int(generation or 1) << 32 | int(slot)

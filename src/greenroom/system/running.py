@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future as ThreadFuture
 from typing import TYPE_CHECKING
 
+from greenroom._core.current import ticking_here
 from greenroom._core.scheduler.accounting import count_loop
 from greenroom.actor.messaging.blocking import ThreadWait
 from greenroom.actor.messaging.question import current_handoff
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.poller import Poller
     from greenroom.system.ending.shutdown import Shutdown
     from greenroom.system.ending.signals import SignalHandling
+    from greenroom.system.loops.group import SystemLoops
 
-__all__ = ["CALL_TIMEOUT", "SHUTDOWN_TIMEOUT", "Running", "loop_factory"]
+__all__ = ["CALL_TIMEOUT", "SHUTDOWN_TIMEOUT", "LoopTimeout", "Running", "loop_factory"]
 
 _log = RuntimeLog()
 
@@ -55,6 +57,10 @@ HURRIED_TIMEOUT = 3.0
 """Seconds that a shutdown has which somebody wants to be over at once: a second for hooks, and what comes after."""
 
 
+class LoopTimeout(Exception):
+    """A loop's thread did not come to do what others wanted of it in time."""
+
+
 class Running:
     """The part of an `ActorSystem` that runs it and ends it."""
 
@@ -65,6 +71,7 @@ class Running:
         _loop: Loop
         _poller: Poller
         _shutdown: Shutdown
+        _loops: SystemLoops | None
         _block: Block
         _thread: threading.Thread | None
         _handles_signals: bool | None
@@ -77,6 +84,12 @@ class Running:
                 raise WaitsForItself(f"the system {self.name!r} is running already")
             raise SystemStopped(self.name)
         self._poller.attach()
+        if self._loops is not None:
+            try:
+                self._loops.start(loop_factory())
+            except BaseException:
+                self._poller.detach()
+                raise
         self._shutdown.phase = Phase.RUNNING
         if self.config.stuck_after > 0 and self._loop.director is None:
             from greenroom.system import watchdog  # slow to import
@@ -353,6 +366,8 @@ class Running:
     def _is_in_handler(self) -> bool:
         if get_ident() == self._loop.runq.thread:
             return self._loop.visits.hand is not None
+        if self._loops is not None and (runq := ticking_here()) is not None:
+            return runq.admission.host.port is self
         return current_handoff(self._loop) is not None
 
     @property
@@ -392,7 +407,7 @@ class Running:
             raise LoopBusy(self.name, "settle() must be awaited on the system's own thread")
         try:
             async with asyncio.timeout(timeout):
-                await self._poller.rest()
+                await (self._poller.rest() if self._loops is None else self._loops.rest())
         except TimeoutError:
             raise SettleTimeout(self.name, timeout, self._busy_actors()) from None
 

@@ -137,15 +137,15 @@ CRASH_LOOP = 3
 """Failures in a row that make a crash loop."""
 
 
-def draw(title: str, child_list: ChildList) -> str:
-    """The actors as a tree, in plain text: name, kind, state, and queued messages."""
-    return "\n".join([title, *_lines(child_list, "")])
+def draw(child_list: ChildList, is_last: bool = True) -> list[str]:
+    """The actors as a tree, line by line: name, kind, state, queued messages. More follow unless it `is_last`."""
+    return list(_lines(child_list, "", is_last))
 
 
-def _lines(child_list: ChildList, margin: str) -> Iterator[str]:
+def _lines(child_list: ChildList, margin: str, is_last: bool) -> Iterator[str]:
     records = child_list.records()
     # Without recursion: a chain of actors may be longer than Python's stack is deep.
-    waiting = [(record, margin, record is records[-1]) for record in reversed(records)]
+    waiting = [(record, margin, is_last and record is records[-1]) for record in reversed(records)]
     while waiting:
         record, margin, last = waiting.pop()
         yield f"{margin}{'└─ ' if last else '├─ '}{_describe(record)}"

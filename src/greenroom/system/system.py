@@ -8,6 +8,7 @@ import threading
 from _thread import get_ident
 from collections.abc import Callable
 from concurrent.futures import Future as ThreadFuture
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom._core.delivery.propagation import Propagation
@@ -21,19 +22,19 @@ from greenroom.actor.lifecycle import Lifecycle
 from greenroom.actor.messaging.deadletters import DeadLetters
 from greenroom.actor.messaging.timers import cell_of
 from greenroom.actor.records.systems import enrol
-from greenroom.actor.spawner import CONCURRENT, Spawner
+from greenroom.actor.spawner import CONCURRENT, SPREAD, Spawner
 from greenroom.clock import Clock
 from greenroom.errors import ConfigError, LoopBusy, NotStarted, WrongLoop
 from greenroom.errors.base import counted
 from greenroom.exits import ExitReason
-from greenroom.ledger import Ledger
+from greenroom.ledger import Ledger, add_up
 from greenroom.system.config import SystemConfig
 from greenroom.system.ending.block import Block
 from greenroom.system.ending.report import Phase
 from greenroom.system.ending.shutdown import Shutdown
 from greenroom.system.observers import Observers
 from greenroom.system.paths import find_by_name
-from greenroom.system.running import CALL_TIMEOUT, SHUTDOWN_TIMEOUT, Running, loop_factory
+from greenroom.system.running import CALL_TIMEOUT, SHUTDOWN_TIMEOUT, LoopTimeout, Running, loop_factory
 
 if TYPE_CHECKING:
     from greenroom.actor.life.spec import ActorSpec
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from greenroom.actor.offload.executor import Executor
     from greenroom.seededrandom import Random
     from greenroom.system.dispatchers.registry import Dispatchers
+    from greenroom.system.dispatchers.settings import DispatcherSettings
     from greenroom.system.ending.signals import SignalHandling
-    from greenroom.system.snapshot import SystemSnapshot
+    from greenroom.system.loops.group import SystemLoops
+    from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
 
 __all__ = ["ActorSystem"]
 
@@ -87,7 +90,7 @@ class ActorSystem(Running, Spawns, Spawner):
         propagation = Propagation(self.config.propagate) if self.config.propagate else None
         self._loop = Loop(self.config.limits(), self.config.clock, self._life, hooks, propagation)
         self._life.serve(self._loop)
-        self._poller = Poller(self._loop)
+        self._poller = self._life.poller = Poller(self._loop)
         self._block = Block()
         self._shutdown = Shutdown(name, self._life, self._poller, self._release_threads, self._block.interrupt)
         self._thread: threading.Thread | None = None
@@ -96,6 +99,11 @@ class ActorSystem(Running, Spawns, Spawner):
         self.dead_letters = DeadLetters(self.config.dead_letters, self.clock)
         self.observers = Observers(hooks)
         self._dispatchers: Dispatchers | None = None
+        # The further loops, if it has any.
+        self._loops: SystemLoops | None = None
+        count = self.config.loop_count()
+        if count > 1:
+            self._all_loops(count)
         enrol(self)
         self.root: ActorRef | None = None
         if root is not None:
@@ -129,57 +137,122 @@ class ActorSystem(Running, Spawns, Spawner):
 
     def actor(self, name_or_id: str | int) -> ActorRef | None:
         """The actor with this id, path (`/parent/child`) or top-level name; None if none is alive."""
-        return self._call("actor()", lambda: find_by_name(self._loop, self._life.top, name_or_id))
+        life = self._life
+        if self._loops is not None:
+            life = self._loops.life_of(name_or_id)
+        return self._call_at(life, "actor()", lambda: find_by_name(life.loop, life.top, name_or_id))
 
     def actors(self) -> list[ActorRef]:
         """The refs of all actors that are alive."""
-        return self._call("actors()", lambda: [cell.ref for cell in self._loop.table])
+        found = self._call_everywhere("actors()", lambda life: [cell.ref for cell in life.loop.table])
+        return [ref for refs in found for ref in refs]
 
     def _ref_of_id(self, cell_id: int, path: str) -> ActorRef | None:
         """The ref that was pickled with this id; if the id is 0, the ref of the actor that has this path now."""
-        return self._call(
-            "unpickling a ref", lambda: (self.actor(path) if cell_id == 0 else None) or self._life.find(cell_id, path)
-        )
+        if cell_id == 0 and (found := self.actor(path)) is not None:
+            return found
+        life = self._life if self._loops is None else self._loops.life_of(cell_id)
+        return self._call_at(life, "unpickling a ref", lambda: life.find(cell_id, path))
 
     # -- inspection
 
     def ledger(self, ref: ActorRef | None = None) -> Ledger:
         """What happened to every message of this system, or of one actor, even after its end."""
         if ref is None:
-            return self._call("ledger()", lambda: count_loop(self._loop))
-        if cell_of(ref, "ledger()").loop is not self._loop:
+            return add_up(self._call_everywhere("ledger()", lambda life: count_loop(life.loop)))
+        host: Lifecycle = cell_of(ref, "ledger()").loop.host
+        if host.port is not self:
             raise WrongLoop(ref)
-        return self._call("ledger()", lambda: count_cell(ref._cell))
+        return self._call_at(host, "ledger()", lambda: count_cell(ref._cell))
 
     def tree(self) -> str:
         """The actors as a tree, in plain text."""
         from greenroom.system.snapshot import draw
 
-        return self._call("tree()", lambda: draw(f"{self.name} ({self._shutdown.phase})", self._life.top))
+        lives = [self._life] if self._loops is None else self._loops.lives
+        last = max((life for life in lives if life.top.count), key=lives.index, default=self._life)
+        parts = self._call_everywhere("tree()", lambda life: draw(life.top, life is last))
+        return "\n".join([f"{self.name} ({self._shutdown.phase})", *(line for lines in parts for line in lines)])
 
     def snapshot(self) -> SystemSnapshot:
         """A snapshot of the system."""
-        return self._call("snapshot()", self._snapshot)
-
-    def _snapshot(self) -> SystemSnapshot:
         # It would be a tenth of greenroom's import time (`make bench`, P17).
         from greenroom.system.snapshot import SystemSnapshot, snapshots_of
 
+        def look(life: Lifecycle) -> tuple[int, int, int, Ledger, list[ActorSnapshot]]:
+            loop = life.loop
+            return life.spawned, life.terminated, loop.timers.count, count_loop(loop), snapshots_of(life.top)
+
+        spawned, terminated, timers, ledgers, actors = zip(*self._call_everywhere("snapshot()", look), strict=True)
         return SystemSnapshot(
             name=self.name,
             time=self._loop.now(),
             phase=self._shutdown.phase,
-            spawned=self._life.spawned,
-            terminated=self._life.terminated,
+            spawned=sum(spawned),
+            terminated=sum(terminated),
             dead_letters=self.dead_letters.count,
             dead_letters_by_reason=self.dead_letters.by_reason,
-            timers=self._loop.timers.count,
-            ledger=count_loop(self._loop),
-            actors=tuple(snapshots_of(self._life.top)),
+            timers=sum(timers),
+            ledger=add_up(list(ledgers)),
+            actors=tuple(actor for found in actors for actor in found),
         )
+
+    # -- loops
+
+    def _all_loops(self, count: int) -> SystemLoops:
+        """All loops, of which there are more than one from now on."""
+        from greenroom.system.loops.group import SystemLoops  # which a program with one loop does not import
+
+        self._loops = self._shutdown.loops = SystemLoops(self, count)
+        return self._loops
+
+    def _choose_life(self, dispatcher: str | None, factory: Any, name: str | None) -> Lifecycle:
+        """The host of the loop on which an actor without a parent is to live."""
+        if dispatcher == CONCURRENT or (dispatcher == SPREAD and self._loops is None and not self.config.dispatchers):
+            return self._life
+        label = getattr(factory, "__name__", "") if dispatcher is None else ""
+        chosen, settings = self.dispatchers.choose(dispatcher, label, name)
+        return self._life if chosen is None else self._life_for(chosen, settings)
+
+    def _life_for(self, dispatcher: str, settings: DispatcherSettings) -> Lifecycle:
+        from greenroom.system.dispatchers.settings import Loop as LoopSettings
+        from greenroom.system.dispatchers.settings import Spread
+
+        if isinstance(settings, Spread) and self._loops is not None:
+            return self._loops.least_loaded()
+        if isinstance(settings, LoopSettings) and self._loop.director is None:
+            return self._call("spawn()", lambda: (self._loops or self._all_loops(1)).named(dispatcher, settings.core))
+        return self._life
+
+    def _call_everywhere(self, what: str, action: Callable[[Lifecycle], T]) -> list[T]:
+        """Call `action` for each loop, on its own thread, and wait for the results."""
+        if self._loops is None:
+            return [self._call(what, lambda: action(self._life))]
+        return [self._call_at(life, what, partial(action, life)) for life in self._loops.lives]
+
+    def _call_at(self, host: Lifecycle, what: str, action: Callable[[], T]) -> T:
+        """Call `action` on the thread of `host`'s loop, and wait for its result."""
+        loops = self._loops
+        if loops is None:
+            return self._call(what, action)
+        if self._shutdown.over.is_set():
+            return action()
+        if self._shutdown.phase == Phase.NEW and get_ident() != host.loop.runq.thread:
+            raise NotStarted(self.name, f"{what} from another thread")
+        try:
+            return loops.call(host, action, CALL_TIMEOUT)
+        except LoopTimeout:
+            raise self._busy(host, what) from None
+
+    def _busy(self, host: Lifecycle, what: str) -> LoopBusy:
+        hand, _ = host.loop.visits.peek_hand()
+        busy = "its asyncio loop does not run" if hand is None else f"{hand.name()} holds its thread"
+        return LoopBusy(self.name, f"{what} waited {CALL_TIMEOUT} s: {busy}")
 
     def _call(self, what: str, action: Callable[[], T]) -> T:
         """Call `action` on the system's own thread, and wait for its result."""
+        if self._loops is not None:
+            return self._call_at(self._life, what, action)
         if get_ident() == self._loop.runq.thread or self._shutdown.over.is_set():
             return action()
         if self._shutdown.phase == Phase.NEW:
@@ -199,9 +272,7 @@ class ActorSystem(Running, Spawns, Spawner):
         except TimeoutError:
             if future.done():
                 raise
-            hand, _ = self._loop.visits.peek_hand()
-            busy = "its asyncio loop does not run" if hand is None else f"{hand.name()} holds its thread"
-            raise LoopBusy(self.name, f"{what} waited {CALL_TIMEOUT} s: {busy}") from None
+            raise self._busy(self._life, what) from None
 
     # -- dispatchers
 
@@ -218,7 +289,6 @@ class ActorSystem(Running, Spawns, Spawner):
                 self.config.placement,
                 in_place=self._loop.director is not None,
                 loop_factory=loop_factory(),
-                home=self,
             )
         return self._dispatchers
 
@@ -229,21 +299,23 @@ class ActorSystem(Running, Spawns, Spawner):
 
             watchdog.unwatch(self)
         self._release_signals()
-        return [] if self._dispatchers is None else self._dispatchers.close()
+        of_loops = [] if self._loops is None else self._loops.release()
+        return of_loops if self._dispatchers is None else of_loops + self._dispatchers.close()
 
     def _executor_for(
-        self, dispatcher: str | None, spec: ActorSpec, name: str | None, parent: ActorRef | None
+        self, life: Lifecycle, dispatcher: str | None, spec: ActorSpec, name: str | None, parent: ActorRef | None
     ) -> tuple[str | None, Executor | None]:
         """The dispatcher and the executor of a new actor; None for the loop's own thread."""
         if dispatcher == CONCURRENT:
             return None, None
-        return self.dispatchers.executor_for(dispatcher, spec, name, parent)
+        owner = self if life is self._life or self._loops is None else self._loops.thread_of(life)
+        return self.dispatchers.executor_for(owner, dispatcher, spec, name, parent)
 
     # -- what `SystemPort` asks for
 
-    def _everybody_has_gone(self) -> None:
-        """The last actor of a system that is stopping has ended."""
-        self._shutdown.everybody_has_gone()
+    def _everybody_has_gone(self, life: Lifecycle) -> None:
+        """The last actor of one loop has ended, and the system is stopping."""
+        self._shutdown.everybody_has_gone(life)
 
     def _root_has_ended(self, reason: ExitReason) -> None:
         """The root actor has ended, so the system shuts down."""

@@ -93,7 +93,7 @@ def test_the_system_s_own_loop_cannot_be_another() -> None:
 
 
 def test_a_placement_names_a_dispatcher_that_is_there() -> None:
-    with pytest.raises(UnknownDispatcher, match="there are: concurrent, pinned, parallel, process, io"):
+    with pytest.raises(UnknownDispatcher, match="there are: concurrent, spread, pinned, parallel, process, io"):
         SystemConfig(dispatchers={"io": Parallel(2)}, placement={"/a": "oi"})
 
 

@@ -10,10 +10,10 @@ cdef class SlotBlocks:
     cdef object _lock
     cdef list _owners
     cdef readonly list tables
-    cpdef long long take(self, CellTable table, Py_ssize_t own) except -1
+    cpdef Py_ssize_t take(self, CellTable table, Py_ssize_t own) except -1
     @cython.locals(block=Py_ssize_t)
     cpdef CellTable owner(self, object cell_id)
-    cpdef long long place(self, long long slot) except -1
+    cpdef Py_ssize_t place(self, Py_ssize_t slot) except -1
     @cython.locals(table=CellTable, total=Py_ssize_t)
     cpdef Py_ssize_t counted(self) except -1
 
@@ -22,8 +22,10 @@ cdef class CellTable:
     cdef readonly Py_ssize_t limit, counted
     cdef SlotBlocks _blocks
     cdef list _slots, _free, _numbers
+    @cython.locals(place=Py_ssize_t)
+    cpdef share(self, SlotBlocks blocks)
     @cython.locals(own=Py_ssize_t)
-    cdef long long _number(self, long long place) except -1
+    cdef Py_ssize_t _number(self, Py_ssize_t place) except -1
     @cython.locals(slot=Py_ssize_t, generation="long long")
     cpdef long long add(self, Cell cell, bint exempt=*) except? 0
     @cython.locals(slot=Py_ssize_t)

@@ -64,16 +64,23 @@ class CellTable:
     def __init__(self, limit: int, blocks: SlotBlocks | None = None) -> None:
         self.limit = limit
         # Who gives out the numbers of slots, if other tables share them; and those of the own blocks.
-        self._blocks = blocks
+        self._blocks: SlotBlocks | None = None
         self._numbers: list[int] = []
-        if blocks is not None:
-            blocks.tables.append(self)
         # Invariant: cells in the table that count against the limit
         self.counted = 0
         # Invariant: a slot holds its cell, or the generation of its next one; free slots that may be used again
         # stand in _free
         self._slots: list[Cell | int] = []
         self._free: list[int] = []
+        if blocks is not None:
+            self.share(blocks)
+
+    def share(self, blocks: SlotBlocks) -> None:
+        """Share the numbers of slots with other tables from now on. The first to do so keeps those it has."""
+        blocks.tables.append(self)
+        self._blocks = blocks
+        for place in range(0, len(self._slots), _IN_BLOCK + 1):
+            self._number(place)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -218,7 +218,6 @@ class Loop:
         if interval != 0.0 and not SHORTEST_INTERVAL <= interval <= LONGEST_DELAY:
             raise InvalidDelay("interval", interval)
         self._require_own_thread("start_timer()")
-        self._require_own(target)
         if owner is not None:
             self._require_own(owner)
         if self.closed:
@@ -229,8 +228,8 @@ class Loop:
             raise InvalidDelay("interval", interval)
         timer = Timer.__new__(Timer)
         timer.set_up(self.timers, target, message, now + delay, interval, fixed_rate, owner)
-        if target.flags & PROPAGATES:
-            timer.bring(self.admission.propagation.values())  # type: ignore[union-attr]
+        if target.flags & PROPAGATES and self.admission.propagation is not None:
+            timer.bring(self.admission.propagation.values())
         self.timers.add(timer)
         if owner is not None and owner.ending:
             timer.cancel()

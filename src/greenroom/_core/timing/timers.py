@@ -161,7 +161,11 @@ class Timer(Alarm):
         """Send a tick."""
         target = self.target
         message = self.message
-        if target.closed:
+        if target.runq is not self.timers._runq:
+            from greenroom._core.timing.foreignticks import send_tick  # which few programs need
+
+            send_tick(self, self.timers._runq.inbound)
+        elif target.closed:
             sender = self._sender
             self.cancel()
             admission.deliver(target, message, sender, _DATA)

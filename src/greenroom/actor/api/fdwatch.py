@@ -63,7 +63,7 @@ class FdWatch(Receipt):
 
     def ready(self, events: int) -> None:
         """It is ready: say so, once."""
-        poller = self._cell.loop.host.port._poller
+        poller = self._cell.loop.host.poller
         poller.pause(self.fd)
         message = IoReady(self.fd, events)
         admission = self._cell.loop.admission
@@ -89,7 +89,7 @@ class FdWatch(Receipt):
         self._go_on()
 
     def _go_on(self) -> None:
-        if self.active and (self.once or not self._cell.loop.host.port._poller.resume(self.fd, self.ready)):
+        if self.active and (self.once or not self._cell.loop.host.poller.resume(self.fd, self.ready)):
             self.cancel()
 
     def cancel(self) -> bool:
@@ -100,7 +100,7 @@ class FdWatch(Receipt):
         watches = self._record.ensure_extras().fd_watches
         if watches is not None and watches.get(self.fd) is self:
             del watches[self.fd]
-        self._cell.loop.host.port._poller.unwatch(self.fd, self.ready)
+        self._cell.loop.host.poller.unwatch(self.fd, self.ready)
         return True
 
 
@@ -118,7 +118,7 @@ def watch_fd(record: ActorRecord, fd: Any, events: int, once: bool) -> FdWatch:
         raise BadArgument(f"watch_fd() waits for READ, WRITE or READ | WRITE, not for {events!r}")
     number = fd_of(fd)
     watch = FdWatch(record, number, once)
-    record.cell.loop.host.port._poller.watch(number, events, watch.ready)
+    record.cell.loop.host.poller.watch(number, events, watch.ready)
     extras = record.ensure_extras()
     if extras.fd_watches is None:
         extras.fd_watches = {}

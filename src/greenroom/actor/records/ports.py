@@ -104,17 +104,17 @@ class SystemPort(Protocol):
         ...
 
     def _executor_for(
-        self, dispatcher: str | None, spec: Any, name: str | None, parent: Any
+        self, life: Any, dispatcher: str | None, spec: Any, name: str | None, parent: Any
     ) -> tuple[str | None, ExecutorPort | None]:
         """By which dispatcher, and where, the code of a new actor is to run; nothing for the loop's own thread."""
         ...
 
-    def _call(self, what: str, action: Callable[[], T]) -> T:
-        """Do something on the system's own thread, and wait for its result."""
+    def _call_at(self, host: Any, what: str, action: Callable[[], T]) -> T:
+        """Do something on the thread of `host`'s loop, and wait for its result."""
         ...
 
-    def _everybody_has_gone(self) -> None:
-        """The last actor of a system that is stopping has ended."""
+    def _everybody_has_gone(self, life: Any) -> None:
+        """The last actor of one loop has ended, and the system is stopping."""
         ...
 
     def _root_has_ended(self, reason: ExitReason) -> None:

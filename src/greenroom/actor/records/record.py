@@ -206,6 +206,10 @@ class ChildList:
         # Invariant: the bodies in here that have a name of their own, by that name
         self.names: dict[str, ActorRecord] = {}
 
+    def share_names(self, names: dict[str, ActorRecord]) -> None:
+        """Have the names of others, of whom none may have the same: they may be on other threads."""
+        self.names = names
+
     def require_free(self, name: str, parent: Any) -> None:
         """Raise when a child of `parent` has this name."""
         if name in self.names:
@@ -213,6 +217,8 @@ class ChildList:
 
     def add(self, record: ActorRecord, name: str | None) -> None:
         """Take in a child, as the youngest."""
+        if name is not None and self.names.setdefault(name, record) is not record:
+            raise NameTaken(f"/{name}")  # on another loop, since `require_free`
         last = self._last
         if last is None:
             self._first = record
@@ -221,8 +227,6 @@ class ChildList:
             record._previous = last
         self._last = record
         self.count += 1
-        if name is not None:
-            self.names[name] = record
 
     def put_before(self, record: ActorRecord, younger: ActorRecord) -> None:
         """Let a child stand next before `younger`, as if it were that much older."""

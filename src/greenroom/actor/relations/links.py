@@ -13,7 +13,7 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import Exit
 from greenroom.actor.records.record import ActorRecord
-from greenroom.actor.relations.watch import require_watchable
+from greenroom.actor.relations.watch import require_watchable, there
 from greenroom.exits import ExitReason
 
 __all__ = ["Links", "link", "links_of", "unlink"]
@@ -49,13 +49,15 @@ def link(record: ActorRecord, target: Cell) -> None:
     require_watchable(record, target)
     if target is record.cell:
         return
-    peers = links_of(record).peers
+    links_of(record).peers.setdefault(target, None)
+    there(target, partial(_add_peer, target, record))
+
+
+def _add_peer(target: Cell, record: ActorRecord) -> None:
     theirs = target.record
     if isinstance(theirs, ActorRecord):
-        peers[target] = None
         links_of(theirs).peers[record.cell] = None
-    elif peers.get(target) is None:
-        peers[target] = None
+    else:
         ref: ActorRef = target.shown()  # type: ignore[assignment]
         _notify(record.cell, target, ref, theirs.reason)
 
@@ -65,9 +67,13 @@ def unlink(record: ActorRecord, target: Cell) -> None:
     links = _known_links(record)
     if links is not None:
         links.peers.pop(target, None)
-        theirs = _known_links(target.record)
-        if theirs is not None:
-            theirs.peers.pop(record.cell, None)
+        there(target, partial(_remove_peer, target, record.cell))
+
+
+def _remove_peer(target: Cell, peer: Cell) -> None:
+    theirs = _known_links(target.record)
+    if theirs is not None:
+        theirs.peers.pop(peer, None)
 
 
 def _known_links(record: object) -> Links | None:
@@ -79,6 +85,10 @@ def _known_links(record: object) -> Links | None:
 
 
 def _notify(peer: Cell, target: Cell, ref: ActorRef, reason: ExitReason) -> None:
+    there(peer, partial(_take_exit, peer, target, ref, reason))
+
+
+def _take_exit(peer: Cell, target: Cell, ref: ActorRef, reason: ExitReason) -> None:
     links = _known_links(peer.record)
     if links is not None and target in links.peers and links.peers[target] is None:
         notice = links.peers[target] = Exit(ref, reason)

@@ -16,7 +16,7 @@ from itertools import count
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.messaging.signals import Down, MonitorRef
 from greenroom.actor.records.record import ActorRecord
-from greenroom.actor.relations.watch import require_watchable
+from greenroom.actor.relations.watch import require_watchable, there
 from greenroom.errors import BadArgument
 from greenroom.exits import ExitReason
 
@@ -60,12 +60,16 @@ def monitor(record: ActorRecord, target: Cell) -> MonitorRef:
     require_watchable(record, target)
     mref = MonitorRef(target.shown(), next(_numbers))  # type: ignore[arg-type]
     monitors_of(record).own[mref] = None
+    there(target, partial(_add_monitor, target, mref, record.cell))
+    return mref
+
+
+def _add_monitor(target: Cell, mref: MonitorRef, owner: Cell) -> None:
     theirs = target.record
     if isinstance(theirs, ActorRecord):
-        monitors_of(theirs).monitored_by[mref] = record.cell
+        monitors_of(theirs).monitored_by[mref] = owner
     else:
-        _notify(record.cell, mref, theirs.reason)
-    return mref
+        _notify(owner, mref, theirs.reason)
 
 
 def demonitor(record: ActorRecord, mref: MonitorRef, flush: bool) -> bool:
@@ -77,10 +81,15 @@ def demonitor(record: ActorRecord, mref: MonitorRef, flush: bool) -> bool:
         return False
     if monitors.own[mref] is None or flush:
         del monitors.own[mref]
-    theirs = _known_monitors(mref.ref._cell.record)
+    target = mref.ref._cell
+    there(target, partial(_remove_monitor, target, mref))
+    return True
+
+
+def _remove_monitor(target: Cell, mref: MonitorRef) -> None:
+    theirs = _known_monitors(target.record)
     if theirs is not None:
         theirs.monitored_by.pop(mref, None)
-    return True
 
 
 def _known_monitors(record: object) -> Monitors | None:
@@ -92,6 +101,10 @@ def _known_monitors(record: object) -> Monitors | None:
 
 
 def _notify(owner: Cell, mref: MonitorRef, reason: ExitReason) -> None:
+    there(owner, partial(_take_down, owner, mref, reason))
+
+
+def _take_down(owner: Cell, mref: MonitorRef, reason: ExitReason) -> None:
     monitors = _known_monitors(owner.record)
     if monitors is not None and mref in monitors.own:
         notice = monitors.own[mref] = Down(mref, mref.ref, reason)

@@ -5,6 +5,9 @@ watched one ends, a notice takes its place in `watching` until the watcher comes
 longer, or anew, the notice means nothing any more.
 
 However many there are to tell, the loop is not held up: they are told some hundreds at a time, one batch a tick.
+
+The two may live on different loops. Then each side is changed on its own thread, and what one loop brings another stays
+in order: so a watch comes before the end of whoever watches, and an end behind what was sent before it.
 """
 
 from __future__ import annotations
@@ -23,7 +26,16 @@ from greenroom.exits import ExitReason
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
 
-__all__ = ["BATCH", "notify_in_batches", "require_watchable", "tell_watchers", "unwatch", "unwatch_all", "watch"]
+__all__ = [
+    "BATCH",
+    "notify_in_batches",
+    "require_watchable",
+    "tell_watchers",
+    "there",
+    "unwatch",
+    "unwatch_all",
+    "watch",
+]
 
 BATCH = 512
 """How many are told of an end before others have their turn."""
@@ -40,11 +52,17 @@ class Watch:
 
 
 def require_watchable(record: ActorRecord, target: Cell) -> None:
-    """Refuse, unless `record` can be told of `target`'s end: it lives, and on the same loop, for nothing is locked."""
+    """Refuse, unless `record` can be told of `target`'s end: it lives, and in the same system."""
     if record.cell.record is not record:
         raise ActorTerminated(record.cell.shown(), record.cell.record.reason)
-    if target.loop is not record.cell.loop:
+    if target.loop is not record.cell.loop and target.loop.host.port is not record.cell.loop.host.port:
         raise WrongLoop(target.shown())
+
+
+def there(cell: Cell, action: Callable[[], object]) -> None:
+    """Do something for the actor of `cell` on its own thread: at once, if it is this one or that has ended."""
+    if not cell.is_foreign() or not cell.loop.inbound.bring(None, action):
+        action()
 
 
 def watch(record: ActorRecord, target: Cell, message: object) -> None:
@@ -56,23 +74,31 @@ def watch(record: ActorRecord, target: Cell, message: object) -> None:
         known.message = message
         return
     watching[target] = Watch(message)
+    there(target, partial(_add_watcher, target, record.cell))
+
+
+def _add_watcher(target: Cell, watcher: Cell) -> None:
     theirs = target.record
     if isinstance(theirs, ActorRecord):
         if theirs.watchers is None:
             theirs.watchers = {}
-        theirs.watchers[record.cell] = None
+        theirs.watchers[watcher] = None
     else:
         ref: ActorRef = target.shown()  # type: ignore[assignment]
-        _tell(record.cell, target, Terminated(ref, theirs.reason.cause, theirs.reason))
+        _tell(watcher, target, Terminated(ref, theirs.reason.cause, theirs.reason))
 
 
 def unwatch(record: ActorRecord, target: Cell) -> None:
     """Watch no more; a notice that is already queued is not delivered."""
     extras = record.extras
     if extras is not None and extras.watching.pop(target, None) is not None:
-        theirs = target.record
-        if isinstance(theirs, ActorRecord) and theirs.watchers is not None:
-            theirs.watchers.pop(record.cell, None)
+        there(target, partial(_remove_watcher, target, record.cell))
+
+
+def _remove_watcher(target: Cell, watcher: Cell) -> None:
+    theirs = target.record
+    if isinstance(theirs, ActorRecord) and theirs.watchers is not None:
+        theirs.watchers.pop(watcher, None)
 
 
 def unwatch_all(record: ActorRecord) -> None:
@@ -97,6 +123,10 @@ def notify_in_batches(loop: Loop, tellings: Iterator[Callable[[], None]]) -> Non
 
 
 def _tell(watcher: Cell, target: Cell, notice: Terminated) -> None:
+    there(watcher, partial(_take_notice, watcher, target, notice))
+
+
+def _take_notice(watcher: Cell, target: Cell, notice: Terminated) -> None:
     record = watcher.record
     watch = (
         record.extras.watching.get(target) if isinstance(record, ActorRecord) and record.extras is not None else None

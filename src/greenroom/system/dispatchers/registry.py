@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 from greenroom.errors import ConfigError, DispatcherExists, StaysAtHome, UnknownDispatcher
@@ -11,9 +12,11 @@ from greenroom.system.dispatchers.settings import (
     BUILT_IN,
     Concurrent,
     DispatcherSettings,
+    Loop,
     Parallel,
     Pinned,
     Process,
+    Spread,
     settings_of,
 )
 
@@ -39,7 +42,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
     >>> dispatchers = Dispatchers("demo")
     >>> dispatchers.add("io", Parallel(threads=8))
     >>> list(dispatchers), dispatchers["io"]
-    (['concurrent', 'pinned', 'parallel', 'process', 'io'], Parallel(threads=8))
+    (['concurrent', 'spread', 'pinned', 'parallel', 'process', 'io'], Parallel(threads=8))
     """
 
     def __init__(
@@ -50,11 +53,8 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
         *,
         in_place: bool = False,
         loop_factory: LoopFactory | None = None,
-        home: OwnerSystem | None = None,
     ) -> None:
         self._system = system
-        # The system itself, which serves the worker processes.
-        self._owner = home
         # Whether all code runs on the loop's own thread, whatever its dispatcher: in a simulation.
         self._in_place = in_place
         self._loop_factory = loop_factory
@@ -66,8 +66,10 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
         self._placement = dict(placement or {})
         for name in self._placement.values():
             self._require(name)
-        # The threads or processes of the dispatchers that have been used.
-        self._pools: dict[str, Pool] = {}
+        # The threads or processes of the dispatchers that have been used: worker threads serve all loops of the system,
+        # others the loop of their owner.
+        self._pools: dict[tuple[str, OwnerSystem | None], Pool] = {}
+        self._lock = Lock()
 
     def __getitem__(self, name: str) -> DispatcherSettings:
         return self._settings[name]
@@ -93,13 +95,21 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
     @property
     def threads(self) -> dict[str, int]:
         """How many threads each dispatcher has at present; those without are left out."""
-        return {name: pool.threads for name, pool in self._pools.items() if pool.threads}
+        found: dict[str, int] = {}
+        for (name, _), pool in list(self._pools.items()):
+            if pool.threads:
+                found[name] = found.get(name, 0) + pool.threads
+        return found
 
     @property
     def processes(self) -> dict[str, list[int]]:
         """The ids of the worker processes that each `Process` dispatcher has at present."""
         names = [name for name, settings in self._settings.items() if isinstance(settings, Process)]
-        return {name: cast("WorkerPool", self._pools[name]).pids if name in self._pools else [] for name in names}
+        found: dict[str, list[int]] = {name: [] for name in names}
+        for (name, _), pool in list(self._pools.items()):
+            if name in found:
+                found[name] += cast("WorkerPool", pool).pids
+        return found
 
     def _require(self, name: object) -> DispatcherSettings:
         found = self._settings.get(name) if isinstance(name, str) else None
@@ -109,15 +119,31 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
 
     # -- for the system, on its own thread
 
+    def choose(self, dispatcher: str | None, label: str, name: str | None) -> tuple[str | None, DispatcherSettings]:
+        """The dispatcher of a new actor that has no parent, and its settings. From any thread."""
+        chosen = self._placed(label, name, None) if dispatcher is None else dispatcher
+        return chosen, self._require("concurrent" if chosen is None else chosen)
+
     def executor_for(
-        self, dispatcher: str | None, spec: ActorSpec, name: str | None, parent: ActorRef | None
+        self,
+        owner: OwnerSystem,
+        dispatcher: str | None,
+        spec: ActorSpec,
+        name: str | None,
+        parent: ActorRef | None,
     ) -> tuple[str | None, Executor | None]:
-        """The dispatcher and the executor of a new actor; None for the loop's own thread."""
-        chosen = self._placed(spec, name, parent) if dispatcher is None else dispatcher
+        """The dispatcher and the executor of a new actor; None for the thread of the loop it lives on, `owner`'s."""
+        chosen = self._placed(spec.label[0], name, parent) if dispatcher is None else dispatcher
         if chosen is None:
             return None, None
         settings = self._require(chosen)
-        if isinstance(settings, Concurrent):
+        if isinstance(settings, Concurrent | Spread | Loop):
+            if parent is not None and dispatcher is not None and isinstance(settings, Loop):
+                raise ConfigError(
+                    "dispatcher",
+                    dispatcher,
+                    "is a loop of its own, and a child lives on the loop of its parent: bring it up by system.spawn()",
+                )
             return (None if chosen == "concurrent" else chosen), None
         if spec.class_info is not None and spec.class_info.actor_class.__greenroom_stays_on_loop__:
             if dispatcher is not None:
@@ -125,17 +151,20 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
             return None, None
         if self._in_place:
             return chosen, None
-        return chosen, self._pool_of(chosen, settings).executor(spec)
+        with self._lock:
+            pool = self._pool_of(chosen, settings, owner)
+        return chosen, pool.executor(spec)
 
-    def _placed(self, spec: ActorSpec, name: str | None, parent: ActorRef | None) -> str | None:
+    def _placed(self, label: str, name: str | None, parent: ActorRef | None) -> str | None:
         """The dispatcher that `placement` names for an actor's path; the first matching pattern counts."""
         if not self._placement:
             return None
-        path = f"{'' if parent is None else parent.path}/{f'{spec.label[0]}$' if name is None else name}"
+        path = f"{'' if parent is None else parent.path}/{f'{label}$' if name is None else name}"
         return next((chosen for pattern, chosen in self._placement.items() if fnmatchcase(path, pattern)), None)
 
-    def _pool_of(self, name: str, settings: DispatcherSettings) -> Pool:
-        pool = self._pools.get(name)
+    def _pool_of(self, name: str, settings: DispatcherSettings, owner: OwnerSystem) -> Pool:
+        key = (name, None if isinstance(settings, Parallel) else owner)
+        pool = self._pools.get(key)
         if pool is None:
             if isinstance(settings, Parallel):
                 from greenroom.system.dispatchers.parallel import ThreadPool
@@ -144,16 +173,15 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
             elif isinstance(settings, Process):
                 from greenroom.system.dispatchers.processes.pool.pool import WorkerPool
 
-                assert self._owner is not None
-                pool = WorkerPool(name, self._owner, settings.workers, settings.frame_limit)
+                pool = WorkerPool(name, owner, settings.workers, settings.frame_limit)
             else:
                 from greenroom.system.dispatchers.pinned import PinnedThreads
 
                 assert isinstance(settings, Pinned)
                 pool = PinnedThreads(name, self._system, settings.core, self._loop_factory)
-            self._pools[name] = pool
+            self._pools[key] = pool
         return pool
 
     def close(self) -> list[threading.Thread]:
-        """Let all threads end after their hand-offs; return those that have not ended yet."""
+        """When all loops have ended: let the threads end after their hand-offs; those that have not ended yet."""
         return [thread for pool in self._pools.values() for thread in pool.close()]

@@ -19,7 +19,17 @@ from typing import Any
 from greenroom.errors import ConfigError
 from greenroom.frozen import Frozen
 
-__all__ = ["BUILT_IN", "Concurrent", "DispatcherSettings", "Parallel", "Pinned", "Process", "settings_of"]
+__all__ = [
+    "BUILT_IN",
+    "Concurrent",
+    "DispatcherSettings",
+    "Loop",
+    "Parallel",
+    "Pinned",
+    "Process",
+    "Spread",
+    "settings_of",
+]
 
 _FRAME_LIMIT = 1 << 28
 _LEAST_LIMIT = 1 << 16
@@ -40,6 +50,34 @@ class Concurrent(DispatcherSettings):
         self._set()
 
 
+class Spread(DispatcherSettings):
+    """The loop that has the fewest actors, of those that `SystemConfig(loops=...)` gives the system.
+
+    An actor and all its children live on one loop: so this is for actors that `system.spawn` brings up, and a child
+    stays with its parent.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._set()
+
+
+class Loop(DispatcherSettings):
+    """A loop of its own, on a thread of its own, for all actors of this dispatcher and their children.
+
+    With `core`, its thread runs on that processor alone. It is for actors that `system.spawn` brings up.
+    """
+
+    __slots__ = ("core",)
+
+    core: int | None
+
+    def __init__(self, core: int | None = None) -> None:
+        _require_core(core)
+        self._set(core)
+
+
 class Pinned(DispatcherSettings):
     """A thread for each actor, with an asyncio loop of its own; on the processor `core`, if one is named."""
 
@@ -48,8 +86,7 @@ class Pinned(DispatcherSettings):
     core: int | None
 
     def __init__(self, core: int | None = None) -> None:
-        if core is not None and (not _is_whole(core) or core < 0):
-            raise ConfigError("core", core, "must be the number of a processor, counted from 0, or None for any")
+        _require_core(core)
         self._set(core)
 
 
@@ -96,17 +133,25 @@ class Process(DispatcherSettings):
         return Process, (self.workers, self.frame_limit)
 
 
+def _require_core(core: object) -> None:
+    if core is not None and (not isinstance(core, int) or isinstance(core, bool) or core < 0):
+        raise ConfigError("core", core, "must be the number of a processor, counted from 0, or None for any")
+
+
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 BUILT_IN: dict[str, type[DispatcherSettings]] = {
     "concurrent": Concurrent,
+    "spread": Spread,
     "pinned": Pinned,
     "parallel": Parallel,
     "process": Process,
 }
-"""The dispatchers that every system has, which are also the kinds that a configuration file can name."""
+"""The dispatchers that every system has."""
+KINDS = {**BUILT_IN, "loop": Loop}
+"""Those that a configuration file can name."""
 
 
 def settings_of(name: str, value: object) -> DispatcherSettings:
@@ -117,13 +162,13 @@ def settings_of(name: str, value: object) -> DispatcherSettings:
     if isinstance(value, str):
         value = {"kind": value}
     if not isinstance(value, Mapping):
-        known = ", ".join(f"{one.__name__}()" for one in BUILT_IN.values())
+        known = ", ".join(f"{one.__name__}()" for one in KINDS.values())
         raise ConfigError(where, value, f"must be one of {known}, or a table with a `kind`")
     options: dict[str, Any] = dict(value)
     kind = options.pop("kind", name)
-    if kind not in BUILT_IN:
-        raise ConfigError(f"{where}.kind", kind, f"must be one of {', '.join(BUILT_IN)}")
-    settings: Any = BUILT_IN[kind]
+    if kind not in KINDS:
+        raise ConfigError(f"{where}.kind", kind, f"must be one of {', '.join(KINDS)}")
+    settings: Any = KINDS[kind]
     unknown = [option for option in options if option not in settings.__slots__]
     if unknown:
         known = f"; there are: {', '.join(settings.__slots__)}" if settings.__slots__ else ""

@@ -67,6 +67,10 @@ class Quiet:
         if self._waiter is not None:
             _resolve(self._waiter)
 
+    def look(self) -> int | None:
+        """How many ticks the loop has had, if it is quiet; else None."""
+        return self._loop.ticks if self._is_quiet() else None
+
     def busy(self) -> list[str]:
         """The paths of the actors that are at work."""
         return sorted({cell.name() for cell in self._at_work()})

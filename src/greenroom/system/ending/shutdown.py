@@ -20,26 +20,25 @@ import logging
 from _thread import get_ident
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
-from greenroom._core.itemkinds import MESSAGE, STASHED
 from greenroom._core.scheduler.accounting import count_queued
 from greenroom._core.timing.timers import Alarm
-from greenroom.actor.life.forcing import GRACE, cancel_handler
-from greenroom.actor.messaging.drain import Discards, drain
-from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.life.forcing import GRACE
 from greenroom.errors.base import counted
-from greenroom.exits import KILLED, SHUTDOWN
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.ending.closer import Closer
+from greenroom.system.ending.loopend import LoopEnd
 from greenroom.system.ending.quiet import Quiet
 from greenroom.system.ending.report import Phase, ShutdownReport
 
 if TYPE_CHECKING:
-    from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.poller import Poller
     from greenroom.actor.lifecycle import Lifecycle
+    from greenroom.system.loops.group import SystemLoops
+    from greenroom.system.loops.quiet import QuietLoops
 
 __all__ = ["Shutdown"]
 
@@ -52,12 +51,8 @@ _END_TIME = 1.0
 _LOOKS = 200
 _MOST_LOOKS = 5 * _LOOKS
 """Looks at the threads until they end; more for those that end what they wait for."""
-_LAST_CHANCE = 0.25
-"""Seconds of real time that cancelled handlers on other threads have to end, when the system's own time is up."""
 _NAMED = 10
 """Actors that are named in one line of the log."""
-_TURNS = 3
-"""Turns of asyncio that a cancelled handler has after the deadline, before it is abandoned."""
 
 
 class _OverallDeadline(Alarm):
@@ -90,6 +85,10 @@ class Shutdown:
         self._failed = failed
         self._life = life
         self._poller = poller
+        self._home = LoopEnd(life, poller)
+        # The other loops, if the system has several; and the hosts of loops whose actors have not all ended.
+        self.loops: SystemLoops | None = None
+        self._remaining: list[Lifecycle] = []
         self._release_threads = release_threads
         self.phase = Phase.NEW
         self.cause: BaseException | None = None
@@ -109,7 +108,7 @@ class Shutdown:
         # What says that the time is up, at present.
         self._limits: list[tuple[_OverallDeadline, asyncio.TimerHandle]] = []
         # What a drain waits for; who kept it from coming; and how long that took.
-        self._quiet: Quiet | None = None
+        self._quiet: Quiet | QuietLoops | None = None
         self._busy: tuple[str, ...] = ()
         self._drained_for = 0.0
 
@@ -129,24 +128,27 @@ class Shutdown:
                 self._quiet.give_up()
             return
         if self.phase == Phase.RUNNING:
-            self._quiet = Quiet(self._life.loop, self._poller) if drain_for > 0.0 else None
+            self._quiet = self._quiet_of_all() if drain_for > 0.0 else None
             self._begin(Phase.STOPPING if self._quiet is None else Phase.DRAINING)
             self._task = asyncio.get_running_loop().create_task(self._run(timeout, drain_for))
             self._task.add_done_callback(lambda task: None if self.over.is_set() else self._end_at_once())
         else:
             self._end_at_once()
 
+    def _quiet_of_all(self) -> Quiet | QuietLoops:
+        return Quiet(self._life.loop, self._poller) if self.loops is None else self.loops.quiet()
+
     def _begin(self, phase: str) -> None:
         self.phase = phase
         if phase == Phase.STOPPING:
-            self._life.closed = True
-            if self._life.discards is None:
-                self._life.discards = Discards()
+            self._home.close_spawning()
 
     def _end_at_once(self) -> None:
         """End without a turn of asyncio: it has not begun, or is closing."""
         self._begin(Phase.STOPPING)
-        self._force_all()
+        self._home.force_all(late=True)
+        if self.loops is not None:
+            self.loops.stop_at_once(late=True)
         self._stop_loop(self._life.loop.now())
         self._tell_waiters()
 
@@ -177,26 +179,52 @@ class Shutdown:
             timeout = max(timeout - max(self._drained_for, loop.now() - began), 0.0)
         self._told_at = asyncio.get_running_loop().time()
         all_gone = self._all_gone = asyncio.get_running_loop().create_future()
-        for record in reversed(self._life.top.records()):
-            self._life.request_end(record.cell, SHUTDOWN)
+        await self._stop_all()
         if self._hurried:
             self._cancel_messages()
             timeout = GRACE if self._hurried == 1 else 0.0
         try:
-            if self._life.top.count > 0 and not await self._wait(all_gone, timeout):
+            if self._remaining and not await self._wait(all_gone, timeout):
                 if self._hurried:
                     timeout = round(asyncio.get_running_loop().time() - self._told_at, 3)
-                if len(loop.table) > 0:
-                    late = counted(len(loop.table), "actor")
-                    _log.warning("%s: %s did not stop in %.3g s", self._name, late, timeout)
-                await self._cancel_handlers()
+                remaining = sum(life.loop.table.counted for life in self._lives())
+                if remaining > 0:
+                    _log.warning("%s: %s did not stop in %.3g s", self._name, counted(remaining, "actor"), timeout)
+                await self._home.cancel_handlers()
+                if self.loops is not None:
+                    await self.loops.cancel_handlers()
         finally:
             # Also when asyncio is closing and cancels this task: it gets no further turn.
             try:
-                self._force_all()
+                self._home.force_all(self.phase == Phase.STOPPING)
+                await self._stop_other_loops()
                 await self._join_threads(self._stop_loop(began))
             finally:
                 self._tell_waiters()
+
+    def _lives(self) -> list[Lifecycle]:
+        return [self._life] if self.loops is None else self.loops.lives
+
+    async def _stop_all(self) -> None:
+        """Tell every actor to stop."""
+        self._remaining = self._lives()
+        if self._home.stop_all() == 0:
+            self._is_empty(self._life)
+        if self.loops is not None:
+            await self.loops.close_spawning()
+            remaining = await self.loops.stop_all()
+            for life in self.loops.lives[1:]:
+                if life not in remaining:
+                    self._is_empty(life)
+
+    async def _stop_other_loops(self) -> None:
+        if self.loops is None:
+            return
+        try:
+            await self.loops.stop(self.phase == Phase.STOPPING)
+        except asyncio.CancelledError:
+            self.loops.stop_at_once(late=True)
+            raise
 
     async def _join_threads(self, threads: list[Thread]) -> None:
         """Wait for threads to end; those that a handler blocks are left running."""
@@ -211,7 +239,7 @@ class Shutdown:
             told = "%s: a handler holds the thread %r and cannot be interrupted; it is left behind"
             _log.error(told, self._name, thread.name)
 
-    async def _drain(self, quiet: Quiet, seconds: float) -> None:
+    async def _drain(self, quiet: Quiet | QuietLoops, seconds: float) -> None:
         """Let the system work on until it is quiet, its time is over, or somebody wants it to end at once."""
         began = asyncio.get_running_loop().time()
         self._limit(seconds, quiet.give_up)
@@ -227,7 +255,7 @@ class Shutdown:
             self._drained_for = asyncio.get_running_loop().time() - began
             self._clear_limits()
 
-    def _tell_busy(self, quiet: Quiet, seconds: float) -> None:
+    def _tell_busy(self, quiet: Quiet | QuietLoops, seconds: float) -> None:
         """Those who wonder what the program waits for can find it in the log."""
         told = "%s ends when its work is done, and after %g s at most; still at work: %s"
         _log.info(told, self._name, seconds, _listed(quiet.busy()))
@@ -255,9 +283,17 @@ class Shutdown:
             alarm.disarm(self._life.loop.timers)
         self._limits.clear()
 
-    def everybody_has_gone(self) -> None:
-        """The last actor has ended."""
-        if self._all_gone is not None and not self._all_gone.done():
+    def everybody_has_gone(self, life: Lifecycle) -> None:
+        """The last actor of one loop has ended. On that loop's thread."""
+        if life is self._life:
+            self._is_empty(life)
+        else:
+            self._life.loop.inbound.bring(None, partial(self._is_empty, life))
+
+    def _is_empty(self, life: Lifecycle) -> None:
+        if life in self._remaining:
+            self._remaining.remove(life)
+        if not self._remaining and self._all_gone is not None and not self._all_gone.done():
             self._all_gone.set_result(True)
 
     def _time_is_up(self) -> None:
@@ -265,48 +301,14 @@ class Shutdown:
             self._all_gone.set_result(False)
 
     def _cancel_messages(self) -> None:
-        """Cancel the suspended handlers; hooks, which clean up, have the time that is left."""
-        for cell in list(self._life.loop.table):
-            record = cell.record
-            if cell.task is not None and cell.task.kind in (MESSAGE, STASHED) and isinstance(record, ActorRecord):
-                self._life.note_forced(cell)
-                cancel_handler(self._life, cell, record.ensure_extras())
-
-    async def _cancel_handlers(self) -> None:
-        for cell in list(self._life.loop.table):
-            record = cell.record
-            if cell.task is not None and isinstance(record, ActorRecord):
-                self._life.note_forced(cell)
-                cancel_handler(self._life, cell, record.ensure_extras())
-        for _ in range(_TURNS):
-            await asyncio.sleep(0)
-        if self._life.loop.handoffs:
-            # Those on other threads have some real time: what blocks there cannot be waited for.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_CHANCE):
-                    await self._poller.handed_back()
-
-    def _force_all(self) -> None:
-        """End all remaining actors, children before their parents, without running hooks."""
-        for cell in _bottom_up(self._life.top.records()):
-            record = cell.record
-            if not isinstance(record, ActorRecord):
-                continue
-            if self.phase == Phase.STOPPING and record.state > 0:
-                self._life.note_forced(cell)
-            if cell.task is not None:
-                record.ensure_extras().abandoned = True
-                self._life.loop.visits.abandon(cell)
-            cell.close()
-            drain(cell, record.extras, "stopped")
-            self._life.finish(cell, record, KILLED if record.state > 0 else SHUTDOWN)
+        self._home.cancel_messages()
+        if self.loops is not None:
+            self.loops.cancel_messages()
 
     def _stop_loop(self, began: float) -> list[Thread]:
         """Phases 4 and 5. Returns the threads that have not ended yet."""
-        loop = self._life.loop
-        seconds = loop.now() - began
-        self._poller.detach()
-        loop.close()
+        seconds = self._life.loop.now() - began
+        self._home.stop_loop()
         threads = self._release_threads()
         self.phase = Phase.STOPPED
         self.report = self._report(seconds)
@@ -317,20 +319,23 @@ class Shutdown:
             level,
             "%s has stopped: %s started, %d terminated, %d forced%s",
             self._name,
-            counted(self._life.spawned, "actor"),
-            self._life.terminated,
+            counted(self.report.started, "actor"),
+            self.report.terminated,
             number,
             f" ({', '.join(forced[:10])}{', ...' if number > 10 else ''})" if forced else "",
         )
         return threads
 
     def _report(self, seconds: float, left_behind: int = 0) -> ShutdownReport:
-        life = self._life
-        paths, number = life.forced.paths(), life.forced.count
-        discarded = {} if life.discards is None else life.discards.by_actor
-        lost = left_behind if life.discards is None else left_behind + life.discards.count
+        lives = self._lives()
+        paths = tuple(path for life in lives for path in life.forced.paths())
+        number = sum(life.forced.count for life in lives)
+        discards = [life.discards for life in lives if life.discards is not None]
+        discarded = {path: count for one in discards for path, count in one.by_actor.items()}
+        lost = left_behind + sum(one.count for one in discards)
+        spawned, ended = sum(life.spawned for life in lives), sum(life.terminated for life in lives)
         return ShutdownReport(
-            life.spawned, life.terminated, paths, seconds, self.cause, number, discarded, lost, self._busy, self.signal
+            spawned, ended, paths, seconds, self.cause, number, discarded, lost, self._busy, self.signal
         )
 
     def _tell_discarded(self, report: ShutdownReport) -> None:
@@ -398,15 +403,3 @@ def _resolve(future: asyncio.Future[None]) -> None:
 def _listed(items: Sequence[str]) -> str:
     more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
     return ", ".join(items[:_NAMED]) + more
-
-
-def _bottom_up(records: list[ActorRecord]) -> list[Cell]:
-    """The cells of `records` and of all their descendants, children before their parents."""
-    found = []
-    waiting = list(records)
-    while waiting:
-        record = waiting.pop()
-        found.append(record.cell)
-        if record.child_list is not None:
-            waiting.extend(record.child_list.records())
-    return list(reversed(found))

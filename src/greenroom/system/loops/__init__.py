@@ -1,0 +1,1 @@
+"""The further loops of a system that has several. A system with one imports nothing of this."""

@@ -1,0 +1,222 @@
+"""All loops of one system: where actors go, what is asked of every loop, and how they begin and end together.
+
+The system's *home* is the loop it would have alone: it runs on the thread of `async with` or `run()`, and decides on
+the end of the system. Each further loop has a thread of its own. An actor lives on one loop for life, and its children
+live there too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from _thread import get_ident
+from collections.abc import Callable
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from greenroom._core.scheduler.celltable import SlotBlocks
+from greenroom.runtimelog import RuntimeLog
+from greenroom.system import watchdog
+from greenroom.system.loops.calls import LoopCalls
+from greenroom.system.loops.quiet import QuietLoops, is_at_rest
+from greenroom.system.loops.thread import LoopThread
+from greenroom.system.paths import number_in
+from greenroom.system.running import LoopTimeout
+
+if TYPE_CHECKING:
+    from greenroom._core.scheduler.loop import Loop
+    from greenroom.actor.lifecycle import Lifecycle
+    from greenroom.system.system import ActorSystem
+
+__all__ = ["SystemLoops"]
+
+_log = RuntimeLog()
+
+T = TypeVar("T")
+
+_LAST_STEPS = 1.0
+"""Seconds that a loop has for each of its last steps: one that a handler holds is left behind."""
+
+
+class SystemLoops:
+    """The loops of one system."""
+
+    def __init__(self, system: ActorSystem, count: int) -> None:
+        self._system = system
+        self._blocks = SlotBlocks()
+        system._loop.table.share(self._blocks)
+        self._home_calls = LoopCalls(system._loop)
+        # Those that actors are spread over, and those of dispatchers, by name.
+        self.threads = [LoopThread(system, number, self._blocks) for number in range(1, count)]
+        self._spread = [system._life, *(thread.life for thread in self.threads)]
+        self._named: dict[str, LoopThread] = {}
+        self._factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+        self._is_running = False
+
+    @property
+    def lives(self) -> list[Lifecycle]:
+        """The hosts of all loops, that of the home loop first."""
+        return [self._system._life, *(thread.life for thread in self.threads)]
+
+    # -- where actors go
+
+    def least_loaded(self) -> Lifecycle:
+        """The host of the loop with the fewest actors: of several, the first."""
+        return min(self._spread, key=lambda life: life.loop.table.counted)
+
+    def named(self, dispatcher: str, core: int | None) -> Lifecycle:
+        """The host of the loop that a dispatcher has for itself, made on first use. On the home loop's thread."""
+        thread = self._named.get(dispatcher)
+        if thread is None:
+            thread = LoopThread(self._system, len(self.threads) + 1, self._blocks, core)
+            if self._is_running:
+                self._start_one(thread)
+            self._named[dispatcher] = thread
+            self.threads.append(thread)
+        return thread.life
+
+    def life_of(self, name_or_id: object) -> Lifecycle:
+        """The host of the loop on which the actor of this id, path or name would live."""
+        cell_id = name_or_id
+        if isinstance(name_or_id, str):
+            first = name_or_id.removeprefix("/").partition("/")[0]
+            record = self._system._life.top.names.get(first)
+            cell_id = number_in(first) if record is None else record.cell.id
+        if not isinstance(cell_id, int) or cell_id <= 0:
+            return self._system._life
+        table = self._blocks.owner(cell_id)
+        return next((life for life in self.lives if life.loop.table is table), self._system._life)
+
+    def thread_of(self, life: Lifecycle) -> LoopThread:
+        """The thread of a further loop."""
+        return next(thread for thread in self.threads if thread.life is life)
+
+    # -- what others want to have done on a loop's thread
+
+    def call(self, life: Lifecycle, action: Callable[[], T], timeout: float) -> T:
+        """Have `action` called on the thread of one loop, and wait; `LoopTimeout` when it has no time for that."""
+        calls = self._calls_of(life.loop)
+        return action() if calls.is_here() else calls.call(action, self._calls_here(), timeout)
+
+    def _calls_of(self, loop: Loop) -> LoopCalls:
+        return next((thread.calls for thread in self.threads if thread.loop is loop), self._home_calls)
+
+    def _calls_here(self) -> LoopCalls | None:
+        """What this thread is called for, if it is one of the system's own."""
+        here = get_ident()
+        if here == self._home_calls.loop.runq.thread:
+            return self._home_calls
+        return next((thread.calls for thread in self.threads if thread.loop.runq.thread == here), None)
+
+    def is_here(self) -> bool:
+        """Whether this is the thread of one of the loops."""
+        return self._calls_here() is not None
+
+    # -- beginning
+
+    def start(self, factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
+        """Start all threads, or none. On the home loop's thread."""
+        self._factory = factory
+        try:
+            for thread in self.threads:
+                self._start_one(thread)
+        except BaseException:
+            self.release()
+            raise
+        self._is_running = True
+
+    def _start_one(self, thread: LoopThread) -> None:
+        thread.start(self._factory)
+        patience = self._system.config.stuck_after
+        if patience > 0:
+            watchdog.watch(thread, patience)
+
+    def release(self) -> list[Thread]:
+        """Let all threads end, whose loops have stopped; those that have not ended yet."""
+        for thread in self.threads:
+            watchdog.unwatch(thread)
+            thread.release()
+        return [thread.thread for thread in self.threads if thread.thread is not None and thread.thread.is_alive()]
+
+    # -- rest
+
+    async def rest(self) -> None:
+        """Return when all loops are at rest at the same time."""
+        home = self._system._poller
+        while True:
+            await home.rest()
+            for thread in self.threads:
+                await thread.do(thread.poller.rest)
+            if await self._agree():
+                return
+
+    async def _agree(self) -> bool:
+        """Whether all are at rest, and none of them did anything between one look and the next."""
+        looks = [await self._look_at_all(), await self._look_at_all()]
+        return None not in looks[0] and looks[0] == looks[1]
+
+    async def _look_at_all(self) -> list[int | None]:
+        others = [await thread.do(partial(is_at_rest, thread.poller)) for thread in self.threads]
+        return [is_at_rest(self._system._poller), *others]
+
+    def quiet(self) -> QuietLoops:
+        """What waits until no loop has anything to do that others want of it."""
+        return QuietLoops(self._system._loop, self._system._poller, self.threads)
+
+    # -- the end, on the home loop's thread
+
+    async def close_spawning(self) -> None:
+        """Let nothing be spawned any more."""
+        for thread in self.threads:
+            thread.life.closed = True  # at once, for those who look; the rest on its own thread
+            await self._step(thread, thread.end.close_spawning)
+
+    async def stop_all(self) -> list[Lifecycle]:
+        """Tell all actors to stop; the hosts of those loops that have some."""
+        return [thread.life for thread in self.threads if await self._step(thread, thread.end.stop_all) != 0]
+
+    def cancel_messages(self) -> None:
+        """Cancel the suspended handlers."""
+        for thread in self.threads:
+            thread.post(thread.end.cancel_messages)
+
+    async def cancel_handlers(self) -> None:
+        """Cancel all that is suspended, and let it have a last turn."""
+        await asyncio.gather(*(self._step(thread, thread.end.cancel_handlers) for thread in self.threads))
+
+    async def stop(self, late: bool) -> None:
+        """End what remains, and the loops."""
+        for thread in self.threads:
+            await self._step(thread, partial(_force_and_stop, thread, late))
+
+    def stop_at_once(self, late: bool) -> None:
+        """The same, where asyncio has no further turn."""
+        for thread in self.threads:
+            try:
+                self.call(thread.life, partial(_force_and_stop, thread, late), _LAST_STEPS)
+            except LoopTimeout:
+                self._leave_behind(thread)
+
+    async def _step(self, thread: LoopThread, action: Callable[[], object]) -> object:
+        """One step of the end on another thread; None if a handler holds that."""
+        try:
+            async with asyncio.timeout(_LAST_STEPS):
+                return await thread.do(action)
+        except TimeoutError:
+            self._leave_behind(thread)
+            return None
+
+    def _leave_behind(self, thread: LoopThread) -> None:
+        hand, _ = thread.loop.visits.peek_hand()
+        who = "asyncio" if hand is None else hand.name()
+        _log.error(
+            "%s: %s holds the thread of loop %d and cannot be interrupted; it is left behind",
+            self._system.name,
+            who,
+            thread.number,
+        )
+
+
+def _force_and_stop(thread: LoopThread, late: bool) -> None:
+    thread.end.force_all(late)
+    thread.end.stop_loop()

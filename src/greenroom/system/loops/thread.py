@@ -1,0 +1,150 @@
+"""A further loop of a system, on a thread of its own with asyncio, or uvloop where that is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future as ThreadFuture
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.poller import Poller
+from greenroom.actor.lifecycle import Lifecycle
+from greenroom.errors import NoThread
+from greenroom.runtimelog import RuntimeLog
+from greenroom.system.ending.loopend import LoopEnd
+from greenroom.system.loops.calls import LoopCalls
+
+if TYPE_CHECKING:
+    from greenroom._core.scheduler.celltable import SlotBlocks
+    from greenroom.system.config import SystemConfig
+    from greenroom.system.system import ActorSystem
+
+__all__ = ["LoopThread"]
+
+_log = RuntimeLog()
+
+T = TypeVar("T")
+
+_START_TIME = 30.0
+"""Seconds that a thread has to start."""
+
+
+class LoopThread:
+    """One further loop, from its making to its end."""
+
+    def __init__(self, system: ActorSystem, number: int, blocks: SlotBlocks, core: int | None = None) -> None:
+        self.number = number
+        self._system = system
+        self.name = f"{system.name} loop {number}"
+        self.token = f"{system.token} loop {number}"
+        self.core = core
+        self.life = Lifecycle(system, system._life.top.names)
+        home = system._loop
+        self._loop = Loop(home.limits, home.clock, self.life, home.hooks, home.admission.propagation, blocks)
+        self.life.serve(self._loop)
+        self.poller: Poller = Poller(self._loop)
+        self.life.poller = self.poller
+        self.end: LoopEnd = LoopEnd(self.life, self.poller)
+        self.calls: LoopCalls = LoopCalls(self._loop)
+        self.thread: threading.Thread | None = None
+        self._aio: asyncio.AbstractEventLoop | None = None
+        # Set on its thread when nothing is left to do there.
+        self._over: asyncio.Event | None = None
+
+    @property
+    def loop(self) -> Loop:
+        """The loop."""
+        return self._loop
+
+    # -- what a pool of worker processes asks of its owner
+
+    @property
+    def config(self) -> SystemConfig:
+        """The system's settings."""
+        return self._system.config
+
+    def _request_end(self, timeout: float, drain: bool | None) -> None:
+        self._system._request_end(timeout, drain)
+
+    def fail(self, cause: BaseException) -> None:
+        """End the system, because of `cause`."""
+        self._system.fail(cause)
+
+    # -- its thread
+
+    def start(self, factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
+        """Start the thread, and return when the loop runs on it."""
+        ready: ThreadFuture[None] = ThreadFuture()
+        self.thread = threading.Thread(target=self._run, args=(ready, factory), name=self.name, daemon=True)
+        try:
+            self.thread.start()
+        except RuntimeError as exc:
+            self.thread = None
+            raise NoThread(self.name) from exc
+        ready.result(_START_TIME)
+
+    def _run(self, ready: ThreadFuture[None], factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
+        async def main() -> None:
+            self._aio = asyncio.get_running_loop()
+            self._over = asyncio.Event()
+            self.poller.attach()
+            ready.set_result(None)
+            await self._over.wait()
+
+        try:
+            self._stay_on_core()
+            with asyncio.Runner(loop_factory=factory) as runner:
+                runner.run(main())
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)  # asyncio could not start: it needs file descriptors
+
+    def _stay_on_core(self) -> None:
+        if self.core is None:
+            return
+        try:
+            os.sched_setaffinity(0, {self.core})
+        except (AttributeError, OSError) as exc:
+            _log.warning("%s cannot be kept on processor %d, and runs on any: %s", self.name, self.core, exc)
+
+    def release(self) -> None:
+        """Let the thread end, once its loop has stopped. From any thread."""
+        aio, over = self._aio, self._over
+        if aio is not None and over is not None:
+            with suppress(RuntimeError):  # it has ended already
+                aio.call_soon_threadsafe(over.set)
+
+    # -- for others
+
+    @overload
+    async def do(self, action: Callable[[], Coroutine[Any, Any, T]]) -> T: ...
+    @overload
+    async def do(self, action: Callable[[], T]) -> T: ...
+    async def do(self, action: Callable[[], Any]) -> Any:
+        """Have something done on its thread, and wait for the result; on it already before the system has started."""
+        aio = self._aio
+        if aio is None:
+            return await _done(action)
+        waiting = _done(action)
+        try:
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(waiting, aio))
+        except RuntimeError:
+            if not aio.is_closed():
+                raise
+            waiting.close()
+            return await _done(action)
+
+    def post(self, action: Callable[[], object]) -> None:
+        """Have something done on its thread, and do not wait."""
+        if self._aio is None or not self._loop.inbound.bring(None, action):
+            action()
+
+
+async def _done(action: Callable[[], Any]) -> Any:
+    result = action()
+    return await result if asyncio.iscoroutine(result) else result
