@@ -92,7 +92,8 @@ test-compiled test-pure: test-%: $(VENVS)/%/.installed
 test-freethreaded: ## Run the tests and a short race without a GIL, on python3.14t (FREETHREADED=file if that is elsewhere)
 	@[ -n "$(FREETHREADED)" ] || { echo "There is no python3.14t on the path. Say where one is with FREETHREADED=file," \
 	  "or build one here with \`make freethreaded-python\`, which takes minutes." >&2; exit 1; }
-	@$(FREETHREADED) -c 'import sys; sys.exit(sys._is_gil_enabled() and "this Python has a GIL: " + sys.executable)'
+	@$(FREETHREADED) -c 'import sys; gil = getattr(sys, "_is_gil_enabled", lambda: True)(); sys.exit(gil)' \
+	  || { echo "$(FREETHREADED) has a GIL." >&2; exit 1; }
 	@echo "== without a GIL, on $(FREETHREADED)"
 	@$(MAKE) PYTHON=$(FREETHREADED) test-compiled
 	@$(MAKE) PYTHON=$(FREETHREADED) races ARGS="--seconds 20"
