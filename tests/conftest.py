@@ -18,7 +18,7 @@ from hypothesis import settings
 from greenroom import COMPILED, ActorSystem, Directive, ManualClock, Supervision, SystemConfig
 from greenroom.testing import Simulation, TestProbe, assert_ledger_balanced
 from tests import matrix
-from tests.matrix import BACKENDS, DISPATCHERS, SIMULATION
+from tests.matrix import BACKENDS, DISPATCHERS, SIMULATION, SPREAD
 from tests.seeds import deal_out, is_home, run_at_seeds
 
 DEADLINE = 240.0
@@ -113,7 +113,11 @@ class Play:
         `supervision=Supervision()`.
         """
         config.setdefault("supervision", Supervision(Directive.STOP))
-        if self.is_elsewhere:
+        if self.backend == SPREAD:
+            config.setdefault("loops", 3)
+            config.setdefault("placement", {"*": "spread"})
+            config.setdefault("clock", ManualClock())
+        elif self.is_elsewhere:
             config.setdefault("placement", {"*": self.backend})
             # How soon a thread has its turn is up to the machine: no deadline of an actor's may pass meanwhile.
             config.setdefault("clock", ManualClock())

@@ -24,8 +24,10 @@ from zlib import crc32
 
 BUILDS = ("compiled", "pure")
 LOOPS = ("asyncio",) if sys.platform == "win32" else ("asyncio", "uvloop")
-DISPATCHERS = ("parallel", "pinned")
-"""Those that run actors elsewhere than on the system's own loop: the conformance tests are run with each of them."""
+SPREAD = "spread"
+DISPATCHERS = ("parallel", "pinned", SPREAD)
+"""Those that run actors elsewhere than on the system's first loop: the conformance tests are run with each of them.
+With the last, the system has three loops."""
 SIMULATION = "simulation"
 BACKENDS = (*LOOPS, *DISPATCHERS, SIMULATION)
 

@@ -79,7 +79,7 @@ class Timeline(Protocol):
 class ManualClock:
     """A clock that stands still until it is advanced, and then passes every deadline on the way.
 
-    All systems that use one clock run on one thread; it can be advanced from any.
+    All systems that use one clock run on one thread, but for their further loops; it can be advanced from any.
     """
 
     __slots__ = ("_now", "_timelines")

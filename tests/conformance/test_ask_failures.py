@@ -321,6 +321,7 @@ def test_asks_that_were_given_up_leave_nothing_behind(play: Play, replies: str) 
     play(program, clock=clock)
 
 
+@pytest.mark.at_home("spread")
 def test_ten_thousand_asks_of_one_slow_actor_all_end(play: Play) -> None:  # case 29
     clock = ManualClock()
 

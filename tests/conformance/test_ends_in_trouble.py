@@ -144,7 +144,7 @@ def test_a_dead_subscriber_is_told_of_no_more_dead_letters(play: Play) -> None: 
             await ref.terminated()
         for number in range(5):
             target.tell(number)
-        assert system.dead_letters.count == system.ledger().dead_lettered == 5
+        assert system.ledger().dead_lettered == system.dead_letters.count == 5
 
     play(program)
 

@@ -172,8 +172,9 @@ def test_an_actor_that_monitors_when_it_starts_has_one_monitor_however_often_it_
     async def program(system: ActorSystem) -> None:
         target = system.spawn(Plain)
         fails: list[BaseException] = [BAD] * 3 if how == "failed start" else []
+        others = 3 - len(fails)
         holder = system.spawn(Rewatcher, target, log, fails, supervision=AT_ONCE)
-        for _ in range(3 - len(fails)):
+        for _ in range(others):
             await holder.started()
             holder.restart() if how == "restart" else holder.tell(BAD)
             await system.settle()

@@ -36,6 +36,7 @@ STOP_TIMEOUT = 3.0
 # -- settle()
 
 
+@pytest.mark.at_home("spread")
 @pytest.mark.parametrize("supervised", [False, True], ids=["plain", "by a supervisor"])
 def test_settle_waits_for_what_is_queued_behind_a_restart_and_for_no_other_restart(
     play: Play, supervised: bool

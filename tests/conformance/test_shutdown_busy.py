@@ -48,7 +48,7 @@ def test_a_shutdown_ends_a_system_that_goes_on_spawning(play: Play, kind: Any) -
 MANY = [10_000, pytest.param(100_000, marks=pytest.mark.slow)]
 
 
-@pytest.mark.at_home("pinned")
+@pytest.mark.at_home("pinned", "spread")
 @pytest.mark.parametrize("actors", MANY)
 def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Play, actors: int) -> None:  # M11, B4
     room = 3
@@ -82,7 +82,7 @@ def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Pl
     assert_ended_once(play(program, stop_timeout=300.0), actors)  # on a slow machine too
 
 
-@pytest.mark.at_home("pinned")
+@pytest.mark.at_home("pinned", "spread")
 @pytest.mark.parametrize("actors", MANY)
 def test_very_many_actors_that_will_not_stop_are_forced_at_the_deadline(play: Play, actors: int) -> None:  # case 57
     room = 2

@@ -140,11 +140,13 @@ def test_drain_drop_counts_what_it_drops(play: Play, how: str) -> None:  # M10
         assert system.dead_letters.count == 0
         assert [type(reply) for reply in await fixture.replies()] == [MessageDropped] * 3
         fixture.ref.tell("after its end")
+        await system.settle()
         assert system.dead_letters.count == 1
 
     play(program)
 
 
+@pytest.mark.at_home("spread")
 @every_end
 def test_drain_redirect_hands_everything_on(play: Play, how: str) -> None:  # M10
     heard: list[Any] = []
@@ -179,6 +181,7 @@ class Hearer(Actor[Any, Any]):
         return self.ctx.name
 
 
+@pytest.mark.at_home("spread")
 @pytest.mark.parametrize("target_is", ["dead", "stopping", "full", "dropping", "redirecting too"])
 def test_a_redirect_that_finds_no_room_loses_nothing_silently(play: Play, target_is: str) -> None:  # M10
     async def program(system: ActorSystem) -> None:

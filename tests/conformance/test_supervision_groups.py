@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.conftest import Play
 
 
+@pytest.mark.at_home("spread")
 @every_phoenix
 @pytest.mark.parametrize("top", [False, True], ids=["below a parent", "at the top"])
 @pytest.mark.parametrize(

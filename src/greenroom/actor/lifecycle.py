@@ -599,12 +599,14 @@ class Lifecycle(MessageHost):
         self.enter(record, TERMINATED)
         cell.let_actor_go()
         self.terminated += 1
-        if extras is not None:
-            ending.tell(extras, reason)
+        # Actors before others: what is sent by somebody who waited for the end comes after the notice of it, also if
+        # that goes to another loop.
         if record.watchers is not None:
             tell_watchers(record.watchers, cell, ref, reason)
-        if extras is not None and (extras.monitors is not None or extras.links is not None):
-            _notify_related(extras, cell, ref, reason)
+        if extras is not None:
+            if extras.monitors is not None or extras.links is not None:
+                _notify_related(extras, cell, ref, reason)
+            ending.tell(extras, reason)
         if parent is not None:
             self._tell_parent(parent._cell, ref, reason, None if extras is None else extras.restart_state)
         else:

@@ -86,7 +86,7 @@ class Running:
         self._poller.attach()
         if self._loops is not None:
             try:
-                self._loops.start(loop_factory())
+                self._loops.start()
             except BaseException:
                 self._poller.detach()
                 raise
@@ -430,7 +430,8 @@ class Running:
             wait.result(timeout + CALL_TIMEOUT, late)
 
     def _busy_actors(self) -> str:
-        busy = [cell.name() for cell in self._loop.table if cell.task is not None or cell.queued()]
+        loops = [self._loop] if self._loops is None else [life.loop for life in self._loops.lives]
+        busy = [cell.name() for loop in loops for cell in loop.table if cell.task is not None or cell.queued()]
         more = f" and {len(busy) - 5} more" if len(busy) > 5 else ""
         return ", ".join(busy[:5]) + more if busy else "messages kept coming"
 

@@ -66,8 +66,10 @@ cdef class Inbound:
     cpdef bint promise(self, Cell cell, object lane) except? True
     cpdef redeem(self, Cell cell, object lane)
     cpdef int reserved(self, Cell cell, object lane)
-    @cython.locals(late=list, intake=Intake, left=int, cell=Cell, delivered=Py_ssize_t)
+    @cython.locals(late=list, left=int, cell=Cell, delivered=Py_ssize_t)
     cpdef take_in(self)
+    @cython.locals(intake=Intake, cell=Cell)
+    cdef int _move(self, list late, int left) except -1
     cdef _deliver(self, Cell cell, object lane, object message, object sender)
     @cython.locals(parked=Parked)
     cdef tuple _unpark(self, Cell cell, object lane)

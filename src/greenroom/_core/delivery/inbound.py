@@ -436,17 +436,43 @@ class Inbound:
             return self._reserved.get((cell, lane), 0)
 
     def take_in(self) -> None:
-        """Move what was admitted into the mailboxes. For the loop's thread."""
+        """Move what was admitted into the mailboxes. For the loop's thread.
+
+        A call is made in its turn: what came before it is in the mailboxes then, and what came after is not.
+        """
+        left = _MOST_AT_ONCE
         late, self._kept = self._kept, []
+        while True:
+            left = self._move(late, left)
+            delivered = 0
+            try:
+                for cell, lane, message, sender in late:
+                    delivered += 1
+                    self._deliver(cell, lane, message, sender)
+            finally:
+                if delivered < len(late):
+                    # Something that ends the system came between: the rest waits, ahead of what has come since.
+                    self._kept = late[delivered:]
+            if left <= 0:
+                return
+            late = []
+
+    def _move(self, late: list[tuple[Any, Any, Any, Any]], left: int) -> int:
+        """Move up to `left` entries, and note in `late` what is not simply put into a mailbox; up to the next call.
+
+        How many may still be moved: none, if there are no more.
+        """
         with self._lock:
             refused, self._refused = self._refused, {}
             # Room that was promised must be taken before the lock is given up, or a sender would find it free again.
             # What can run a user's code (a priority key, an observer, a drain) waits until after, its promise kept;
             # for one cell that is all or nothing, so its messages and notices keep their order.
             intake = self._intake
-            left = _MOST_AT_ONCE
             try:
-                while left > 0 and (has_entry(intake) if COMPILED else intake.waiting()):
+                while left > 0:
+                    if not (has_entry(intake) if COMPILED else intake.waiting()):
+                        left = 0
+                        break
                     left -= 1
                     if COMPILED:
                         cell: Cell = entry_part(intake, 0)
@@ -455,7 +481,11 @@ class Inbound:
                         sender = entry_part(intake, 3)
                     else:
                         cell, lane, message, sender = intake.first()
-                    if lane is _CALL or cell.closed or cell.priority is not None or message is _PARKED:
+                    if lane is _CALL:
+                        late.append((cell, lane, message, sender))
+                        intake.drop_first()
+                        break
+                    if cell.closed or cell.priority is not None or message is _PARKED:
                         late.append((cell, lane, message, sender))
                     elif lane is _DATA:
                         cell.enqueue(1, message, sender)
@@ -468,18 +498,10 @@ class Inbound:
                         late.append((cell, lane, message, sender))
                     intake.drop_first()
             except MemoryError:
-                pass  # a mailbox cannot grow: what comes from here on waits until some messages are handled
+                left = 0  # a mailbox cannot grow: what comes from here on waits until some messages are handled
         for cell, (rejected, dropped, turned_away) in refused.items():
             self._admission.count_refused(cell, rejected, dropped, turned_away)
-        delivered = 0
-        try:
-            for cell, lane, message, sender in late:
-                delivered += 1
-                self._deliver(cell, lane, message, sender)
-        finally:
-            if delivered < len(late):
-                # Something that ends the system came between: the rest waits, ahead of what has come since.
-                self._kept = late[delivered:]
+        return left
 
     def _deliver(self, cell: Cell, lane: Any, message: Any, sender: object) -> None:
         if lane is _CALL:

@@ -12,6 +12,7 @@ cdef class Poller:
     cdef bint _is_manual
     cdef list _idle
     cdef public object after_tick
+    cdef public bint is_timeline
     cdef object __weakref__
     cpdef attach(self, object aio=*)
     cpdef detach(self)

@@ -60,6 +60,8 @@ class Poller:
         self._watches: FdWatches | None = None
         # Where ticks run, so that asyncio need not copy a context for each.
         self._context = Context()
+        # Whether a clock that is turned by hand looks at it; else somebody does for it.
+        self.is_timeline = True
         # Called after each tick, if somebody wants to know: what the tick brought about can be sent in one piece.
         self.after_tick: Callable[[], object] | None = None
         # Where it was attached.
@@ -82,7 +84,7 @@ class Poller:
         loop.visits.stepper.aio = self._aio
         loop.inbound.rouse_by(partial(self._rouse_from_outside, inside))
         loop.runq.rouse = self._tick_soon
-        if isinstance(loop.clock, ManualClock):
+        if isinstance(loop.clock, ManualClock) and self.is_timeline:
             loop.clock.join(self)
         loop.runq.asleep = False
         self._thread = loop.runq.thread

@@ -57,6 +57,7 @@ cdef class Bucket:
 cdef class Timers:
     cdef readonly Py_ssize_t limit, count
     cdef readonly bint closed
+    cdef public list others
     cdef RunQueue _runq
     cdef TickBudget _tick_budget
     cdef dict _buckets

@@ -274,6 +274,7 @@ class Timers:
         "closed",
         "count",
         "limit",
+        "others",
     )
 
     def __init__(self, runq: RunQueue, pace: TickBudget, limit: int) -> None:
@@ -282,6 +283,8 @@ class Timers:
         self.limit = limit
         self.closed = False
         self.count = 0
+        # Those of other loops of the same system, whose timers count against the same limit: at a glance.
+        self.others: list[Timers] | None = None
         self._buckets: dict[int, Bucket] = {}
         # Invariant: a heap with every key of _buckets, and keys of buckets that are gone
         self._keys: list[int] = []
@@ -315,7 +318,11 @@ class Timers:
 
     def require_room(self) -> None:
         """Raise when no further timer may be started."""
-        if self.count >= self.limit:
+        pending = self.count
+        if self.others is not None:
+            for other in self.others:
+                pending += other.count
+        if pending >= self.limit:
             raise TooManyTimers(self.limit)
 
     def add(self, timer: Alarm) -> None:

@@ -15,13 +15,15 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from greenroom._core.scheduler.celltable import SlotBlocks
+from greenroom.clock import ManualClock
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system import watchdog
 from greenroom.system.loops.calls import LoopCalls
 from greenroom.system.loops.quiet import QuietLoops, is_at_rest
 from greenroom.system.loops.thread import LoopThread
+from greenroom.system.loops.timeline import LoopsTimeline
 from greenroom.system.paths import number_in
-from greenroom.system.running import LoopTimeout
+from greenroom.system.running import LoopTimeout, loop_factory
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
@@ -35,7 +37,7 @@ _log = RuntimeLog()
 T = TypeVar("T")
 
 _LAST_STEPS = 1.0
-"""Seconds that a loop has for each of its last steps: one that a handler holds is left behind."""
+"""Seconds that a loop has for each of its last steps, at least: one that a handler holds for longer is left behind."""
 
 
 class SystemLoops:
@@ -50,8 +52,11 @@ class SystemLoops:
         self.threads = [LoopThread(system, number, self._blocks) for number in range(1, count)]
         self._spread = [system._life, *(thread.life for thread in self.threads)]
         self._named: dict[str, LoopThread] = {}
-        self._factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-        self._is_running = False
+        # How many steps of the system's end are under way on other threads.
+        self.steps = 0
+        self._count_timers_together()
+        self._timeline = LoopsTimeline(system._poller, self)
+        system._poller.is_timeline = False
 
     @property
     def lives(self) -> list[Lifecycle]:
@@ -69,11 +74,18 @@ class SystemLoops:
         thread = self._named.get(dispatcher)
         if thread is None:
             thread = LoopThread(self._system, len(self.threads) + 1, self._blocks, core)
-            if self._is_running:
+            if self._system._poller.home() is not None:
                 self._start_one(thread)
+                self._join_clock()
             self._named[dispatcher] = thread
             self.threads.append(thread)
+            self._count_timers_together()
         return thread.life
+
+    def _count_timers_together(self) -> None:
+        all_timers = [life.loop.timers for life in self.lives]
+        for timers in all_timers:
+            timers.others = [other for other in all_timers if other is not timers]
 
     def life_of(self, name_or_id: object) -> Lifecycle:
         """The host of the loop on which the actor of this id, path or name would live."""
@@ -114,25 +126,34 @@ class SystemLoops:
 
     # -- beginning
 
-    def start(self, factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
+    def start(self) -> None:
         """Start all threads, or none. On the home loop's thread."""
-        self._factory = factory
         try:
             for thread in self.threads:
                 self._start_one(thread)
         except BaseException:
             self.release()
             raise
-        self._is_running = True
+        self._join_clock()
+
+    def _join_clock(self) -> None:
+        """Let a clock that is turned by hand see all loops as one."""
+        clock = self._system._loop.clock
+        if isinstance(clock, ManualClock):
+            clock.leave(self._system._poller)
+            clock.join(self._timeline)
 
     def _start_one(self, thread: LoopThread) -> None:
-        thread.start(self._factory)
+        thread.start(loop_factory())
         patience = self._system.config.stuck_after
         if patience > 0:
             watchdog.watch(thread, patience)
 
     def release(self) -> list[Thread]:
         """Let all threads end, whose loops have stopped; those that have not ended yet."""
+        clock = self._system._loop.clock
+        if isinstance(clock, ManualClock):
+            clock.leave(self._timeline)
         for thread in self.threads:
             watchdog.unwatch(thread)
             thread.release()
@@ -199,12 +220,22 @@ class SystemLoops:
 
     async def _step(self, thread: LoopThread, action: Callable[[], object]) -> object:
         """One step of the end on another thread; None if a handler holds that."""
+        self.steps += 1
+        step = asyncio.ensure_future(thread.do(action))
+        # Whoever holds the thread has the time that any actor has to stop.
+        patience = max(_LAST_STEPS, self._system.config.stop_timeout)
         try:
-            async with asyncio.timeout(_LAST_STEPS):
-                return await thread.do(action)
-        except TimeoutError:
-            self._leave_behind(thread)
-            return None
+            while True:
+                ticks = thread.loop.ticks
+                done, _ = await asyncio.wait((step,), timeout=patience)
+                if done:
+                    return step.result()
+                if thread.loop.ticking and thread.loop.ticks == ticks:
+                    self._leave_behind(thread)
+                    return None
+        finally:
+            step.cancel()
+            self.steps -= 1
 
     def _leave_behind(self, thread: LoopThread) -> None:
         hand, _ = thread.loop.visits.peek_hand()

@@ -47,6 +47,7 @@ class LoopThread:
         self._loop = Loop(home.limits, home.clock, self.life, home.hooks, home.admission.propagation, blocks)
         self.life.serve(self._loop)
         self.poller: Poller = Poller(self._loop)
+        self.poller.is_timeline = False
         self.life.poller = self.poller
         self.end: LoopEnd = LoopEnd(self.life, self.poller)
         self.calls: LoopCalls = LoopCalls(self._loop)
