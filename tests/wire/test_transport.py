@@ -209,6 +209,16 @@ def test_a_frame_above_the_limit_is_refused_at_the_sender_and_the_connection_liv
     run(main)
 
 
+def test_an_empty_part_behind_a_large_one_arrives_too() -> None:
+    async def main() -> None:
+        here, there = await open_both()
+        here.connection.send(1, [bytes(100_000), b""])
+        assert await there.frames.get() == (1, [bytes(100_000), b""])
+        await close_both(here, there)
+
+    run(main)
+
+
 @pytest.mark.skipif(
     (3, 12) <= sys.version_info < (3, 12, 9) or (3, 13) <= sys.version_info < (3, 13, 2),
     reason="there asyncio's `writelines` buffers without end (CVE-2024-12254); a `Stream` does not",

@@ -119,7 +119,8 @@ class Connection(asyncio.BufferedProtocol):
         if sum(lengths) < _SMALL:
             self._transport.write(b"".join((head, *parts)))
         else:
-            self._transport.writelines((head, *parts))
+            # From 3.12 on, asyncio's own never gets rid of an empty buffer at the end.
+            self._transport.writelines((head, *(part for part, length in zip(parts, lengths, strict=True) if length)))
 
     def on_drained(self, callback: Callable[[], object]) -> None:
         """Call `callback` when the other side has caught up."""
