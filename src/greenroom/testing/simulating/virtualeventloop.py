@@ -141,6 +141,8 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
             handle = self._ready.popleft()
             if not handle.cancelled():
                 handle._run()
+            # As in asyncio: the traceback of a task that failed may hold this frame, and so the task would hold itself.
+            del handle
 
     def _take_scheduled(self) -> asyncio.TimerHandle:
         handle: asyncio.TimerHandle = heapq.heappop(self._scheduled)
