@@ -24,9 +24,13 @@ ACTORS = """
     import asyncio, signal, sys, threading, time
     from greenroom import Actor, ActorSystem, SystemConfig
 
+    told = threading.Event()  # what `busy` has to tell; without a GIL it would be interrupted halfway
+    told.set()
+
     class Slow(Actor):
         async def receive(self, message):
             if message == 0:
+                told.wait()
                 print("ready", flush=True)
             await asyncio.sleep(0.01)
             print("did", message, flush=True)
@@ -53,9 +57,11 @@ ACTORS = """
             self.ctx.system.stop()
 
     def busy(system):
+        told.clear()
         ref = system.spawn(Slow)
         for number in range(5):
             ref.tell(number)
+        told.set()
 """
 RUN = "system = ActorSystem('demo', config=SystemConfig(drain_timeout=60.0))\n"
 ASYNC = """
