@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     )
     from greenroom.supervision.supervisor import Supervisor
     from greenroom.system.dispatchers.registry import Dispatchers
-    from greenroom.system.dispatchers.settings import Concurrent, Parallel, Pinned, Process
+    from greenroom.system.dispatchers.settings import Concurrent, Loop, Parallel, Pinned, Process, Spread
     from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
 
 __all__ = [
@@ -133,6 +133,7 @@ __all__ = [
     "Lane",
     "Ledger",
     "LinkBroken",
+    "Loop",
     "MailboxConfig",
     "MailboxFull",
     "ManualClock",
@@ -162,6 +163,7 @@ __all__ = [
     "Scope",
     "Shutdown",
     "Signal",
+    "Spread",
     "StartChild",
     "State",
     "StopChild",
@@ -202,9 +204,11 @@ _LATER = {
     "StopChild": "supervision.requests",
     "WhichChildren": "supervision.requests",
     "Concurrent": "system.dispatchers.settings",
+    "Loop": "system.dispatchers.settings",
     "Parallel": "system.dispatchers.settings",
     "Pinned": "system.dispatchers.settings",
     "Process": "system.dispatchers.settings",
+    "Spread": "system.dispatchers.settings",
     "Dispatchers": "system.dispatchers.registry",
 }
 """Names that not every program uses, and the modules they come from: importing those takes a while (P17)."""
