@@ -21,6 +21,7 @@ from greenroom.actor.api.behavior import SAME
 from greenroom.actor.api.behavior import STOPPED as STOPPED_BEHAVIOR
 from greenroom.actor.api.context import Context, ContextRecord
 from greenroom.actor.failure import decision
+from greenroom.actor.failure.askcycles import probe
 from greenroom.actor.failure.decision import FailOrder
 from greenroom.actor.failure.escalationcycles import break_off_if_stuck
 from greenroom.actor.failure.refusals import is_refusal
@@ -403,6 +404,10 @@ class Lifecycle(MessageHost):
         """A handler begins to wait for an actor that is held, that waits for one that is, or is in another process."""
         if question.target.flags & HELD or question.target.task is not None:
             break_off_if_stuck(question)
+
+    def awaits_elsewhere(self, question: Question) -> None:
+        """A handler begins to wait for an actor of another loop, or for one that does."""
+        probe(question)
 
     def reason_of(self, cell: Cell) -> ExitReason | None:
         """How an actor ended, or is about to. From any thread; from another than its own, only how it ended."""

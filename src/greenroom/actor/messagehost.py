@@ -127,6 +127,9 @@ class MessageHost:
     def awaits(self, question: Question) -> None:
         """A handler waits for an actor in another process: who waits for whom is known here."""
 
+    def awaits_elsewhere(self, question: Question) -> None:
+        """A handler waits for an actor of another loop, or for one that does: loops know of their own alone."""
+
     def gave_up(self, question: object) -> None:
         """Nobody waits for its answer any more."""
 

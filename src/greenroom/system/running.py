@@ -33,6 +33,7 @@ from greenroom.runtimelog import RuntimeLog
 from greenroom.system.config import OnExit, SystemConfig
 from greenroom.system.ending.block import Block
 from greenroom.system.ending.report import Phase, ShutdownReport
+from greenroom.system.eventloop import loop_factory
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from greenroom.system.ending.signals import SignalHandling
     from greenroom.system.loops.group import SystemLoops
 
-__all__ = ["CALL_TIMEOUT", "SHUTDOWN_TIMEOUT", "LoopTimeout", "Running", "loop_factory"]
+__all__ = ["CALL_TIMEOUT", "SHUTDOWN_TIMEOUT", "Running"]
 
 _log = RuntimeLog()
 
@@ -55,10 +56,6 @@ _NAP = 0.1
 """Seconds that a thread sleeps at a time while it waits for the end."""
 HURRIED_TIMEOUT = 3.0
 """Seconds that a shutdown has which somebody wants to be over at once: a second for hooks, and what comes after."""
-
-
-class LoopTimeout(Exception):
-    """A loop's thread did not come to do what others wanted of it in time."""
 
 
 class Running:
@@ -434,16 +431,6 @@ class Running:
         busy = [cell.name() for loop in loops for cell in loop.table if cell.task is not None or cell.queued()]
         more = f" and {len(busy) - 5} more" if len(busy) > 5 else ""
         return ", ".join(busy[:5]) + more if busy else "messages kept coming"
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop when it is installed, else asyncio's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 def _require_timeout(timeout: object) -> None:

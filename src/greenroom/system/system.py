@@ -32,9 +32,10 @@ from greenroom.system.config import SystemConfig
 from greenroom.system.ending.block import Block
 from greenroom.system.ending.report import Phase
 from greenroom.system.ending.shutdown import Shutdown
+from greenroom.system.eventloop import LoopTimeout, loop_factory
 from greenroom.system.observers import Observers
 from greenroom.system.paths import find_by_name
-from greenroom.system.running import CALL_TIMEOUT, SHUTDOWN_TIMEOUT, LoopTimeout, Running, loop_factory
+from greenroom.system.running import CALL_TIMEOUT, SHUTDOWN_TIMEOUT, Running
 
 if TYPE_CHECKING:
     from greenroom.actor.life.spec import ActorSpec

@@ -49,6 +49,9 @@ class Host:
     def awaits(self, question: object) -> None:
         """A handler waits for the answer to a question that was put to such a cell, and for nothing else."""
 
+    def awaits_elsewhere(self, question: object) -> None:
+        """A handler waits for the answer of an actor, and for nothing else, that waits on, or for, another loop."""
+
     def gave_up(self, question: object) -> None:
         """Nobody waits for the answer to such a question any more."""
 

@@ -14,13 +14,14 @@ a one, the question to it is broken off, as on one loop.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from greenroom._core.mailbox.cell import Cell
-    from greenroom.actor.messaging.question import Question
+from greenroom._core.mailbox.cell import Cell
+from greenroom.actor.life import ending
+from greenroom.actor.messaging.question import Question
+from greenroom.actor.records.record import ActorRecord
+from greenroom.errors.base import in_words
 
-__all__ = ["probe"]
+__all__ = ["awaited_by", "decider_of", "has_escalated", "probe", "what_to_say"]
 
 
 def probe(question: Question) -> None:
@@ -62,8 +63,6 @@ class Probe:
 
     def _look(self, cell: Cell) -> None:
         """Whom the actor of `cell` waits for. On its own thread."""
-        from greenroom.actor.failure.escalationcycles import awaited_by, decider_of, what_to_say
-
         if self._origin.done():
             return
         question = awaited_by(cell)
@@ -82,3 +81,43 @@ class Probe:
         else:
             question, cause, happened = self._broken_off
             question.break_off(cause, happened)
+
+
+def has_escalated(record: object) -> bool:
+    """Whether it waits for a decision further up; one that has been told to end meanwhile does not."""
+    if not isinstance(record, ActorRecord) or record.extras is None:
+        return False
+    extras = record.extras
+    return extras.restart_state is not None and extras.restart_state.escalated and extras.phase == ending.NONE
+
+
+def awaited_by(cell: Cell) -> Question | None:
+    """What the handler of an actor waits for, and for nothing else; on another thread, its hand-off knows.
+
+    None for an actor of another loop.
+    """
+    task = None if cell.is_foreign() else cell.task
+    waits_for = None if task is None else task._waiter
+    question = waits_for if isinstance(waits_for, Question) else getattr(waits_for, "question", None)
+    return question if isinstance(question, Question) else None
+
+
+def decider_of(cell: Cell) -> Cell | None:
+    """Who has to act before an actor that has escalated goes on; None if it has not, or if that is the system."""
+    decider = None
+    while not cell.is_foreign() and has_escalated(cell.record):
+        parent = cell.ref._parent
+        if parent is None:
+            return None
+        decider = cell = parent._cell
+    return decider
+
+
+def what_to_say(cell: Cell, decider: Cell) -> tuple[BaseException | None, str]:
+    """What somebody is told who waits for the actor of `cell`, while `decider`, which is to act on it, waits for them:
+    its failure, and the rest in words.
+    """
+    failure = cell.record.extras.restart_state.failure
+    cause = None if failure is None else failure.cause
+    failed = "it failed" if cause is None else f"it failed with {in_words(cause)}"
+    return cause, f"{failed}, and {decider.name()}, which is to act on that, waits for this answer"

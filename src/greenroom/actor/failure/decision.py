@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.failure.escalationcycles import has_escalated, release_decider
+from greenroom.actor.failure.askcycles import has_escalated
+from greenroom.actor.failure.escalationcycles import release_decider
 from greenroom.actor.failure.groups import join_group
 from greenroom.actor.failure.reports import FailureSource, describe, report, when
 from greenroom.actor.life import ending, starting

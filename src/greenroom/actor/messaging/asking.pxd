@@ -11,7 +11,7 @@ cdef bint COMPILED, EAGER_TASKS
 cdef int ANSWERED, CANNOT_TELL, HELD, INTERCEPTED, MAY_NOT_ASK, OPEN
 cdef double LONGEST_DELAY
 cdef dict current_handoffs
-cdef object as_lane, current_reader, get_ident, get_running_loop, partial, probe
+cdef object as_lane, current_reader, get_ident, get_running_loop, partial
 
 @cython.final
 cdef class Asked(Question):

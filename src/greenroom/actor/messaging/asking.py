@@ -27,7 +27,6 @@ from greenroom._core.itemkinds import ANSWERED, OPEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.timing.timers import LONGEST_DELAY
-from greenroom.actor.failure.askcycles import probe
 from greenroom.actor.messaging.question import Question, current_handoff
 from greenroom.errors import AskDeadlock, InvalidDelay, MetaCannotAsk, WrongThread
 from greenroom.lanes import Lane, as_lane
@@ -97,7 +96,7 @@ class Asked(Question):
                         self._give_up()
                         raise AskDeadlock(cycle)
                     if self._leads_elsewhere:
-                        probe(self)
+                        self._loop.host.awaits_elsewhere(self)
                         yield self
                     elif cycle is not None or self.target.flags & CANNOT_TELL:
                         self._loop.host.awaits(self)

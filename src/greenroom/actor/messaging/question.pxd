@@ -7,7 +7,7 @@ from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
 cdef bint COMPILED
 cdef int ASKED, HELD, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef dict current_handoffs
-cdef object probe, CancelledError, get_ident, partial, _TOO_LATE
+cdef object CancelledError, get_ident, partial, _TOO_LATE
 
 cdef class Question(Wait):
     cdef Loop _loop

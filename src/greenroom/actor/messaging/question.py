@@ -31,7 +31,6 @@ from greenroom._core.itemkinds import ANSWERED, ASKED, FAILED, GIVEN_UP, OPEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.stepping import Wait
-from greenroom.actor.failure.askcycles import probe
 from greenroom.errors import (
     ActorTerminated,
     AskDeadlock,
@@ -190,7 +189,7 @@ class Question(Wait):
         if cycle:
             self._end(FAILED, AskDeadlock(cycle))
         elif self._leads_elsewhere:
-            probe(self)
+            self._loop.host.awaits_elsewhere(self)
         elif cycle is not None or self.target.flags & HELD:
             self._loop.host.awaits(self)
 

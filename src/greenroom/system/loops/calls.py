@@ -14,7 +14,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from greenroom.system.running import LoopTimeout
+from greenroom.system.eventloop import LoopTimeout
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop

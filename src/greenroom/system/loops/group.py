@@ -18,17 +18,17 @@ from greenroom._core.scheduler.celltable import SlotBlocks
 from greenroom.clock import ManualClock
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system import watchdog
+from greenroom.system.eventloop import LoopTimeout, loop_factory
 from greenroom.system.loops.calls import LoopCalls
 from greenroom.system.loops.quiet import QuietLoops, is_at_rest
 from greenroom.system.loops.thread import LoopThread
 from greenroom.system.loops.timeline import LoopsTimeline
 from greenroom.system.paths import number_in
-from greenroom.system.running import LoopTimeout, loop_factory
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.lifecycle import Lifecycle
-    from greenroom.system.system import ActorSystem
+    from greenroom.system.loops.ports import OwningSystem
 
 __all__ = ["SystemLoops"]
 
@@ -43,7 +43,7 @@ _LAST_STEPS = 1.0
 class SystemLoops:
     """The loops of one system."""
 
-    def __init__(self, system: ActorSystem, count: int) -> None:
+    def __init__(self, system: OwningSystem, count: int) -> None:
         self._system = system
         self._blocks = SlotBlocks()
         system._loop.table.share(self._blocks)
@@ -55,7 +55,7 @@ class SystemLoops:
         # How many steps of the system's end are under way on other threads.
         self.steps = 0
         self._count_timers_together()
-        self._timeline = LoopsTimeline(system._poller, self)
+        self._timeline = LoopsTimeline(system._poller, self.threads, lambda: self.steps)
         system._poller.is_timeline = False
 
     @property

@@ -21,7 +21,7 @@ from greenroom.system.loops.calls import LoopCalls
 if TYPE_CHECKING:
     from greenroom._core.scheduler.celltable import SlotBlocks
     from greenroom.system.config import SystemConfig
-    from greenroom.system.system import ActorSystem
+    from greenroom.system.loops.ports import OwningSystem
 
 __all__ = ["LoopThread"]
 
@@ -36,7 +36,7 @@ _START_TIME = 30.0
 class LoopThread:
     """One further loop, from its making to its end."""
 
-    def __init__(self, system: ActorSystem, number: int, blocks: SlotBlocks, core: int | None = None) -> None:
+    def __init__(self, system: OwningSystem, number: int, blocks: SlotBlocks, core: int | None = None) -> None:
         self.number = number
         self._system = system
         self.name = f"{system.name} loop {number}"

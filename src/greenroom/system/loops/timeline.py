@@ -7,6 +7,7 @@ look: whoever comes later may have sent something, which no loop has seen yet.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from greenroom.clock import TURNS
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.poller import Poller
-    from greenroom.system.loops.group import SystemLoops
+    from greenroom.system.loops.thread import LoopThread
 
 __all__ = ["LoopsTimeline"]
 
@@ -25,9 +26,11 @@ Look = tuple[int, float | None] | None
 class LoopsTimeline:
     """What a `ManualClock` asks of all loops of one system. On the home loop's thread."""
 
-    def __init__(self, home: Poller, loops: SystemLoops) -> None:
+    def __init__(self, home: Poller, threads: list[LoopThread], steps: Callable[[], int]) -> None:
         self._home = home
-        self._loops = loops
+        # The further loops, of which there may be more later; and how many steps of the system's end are under way.
+        self._threads = threads
+        self._steps = steps
         # What the loops looked like when they were last found idle, that of the home loop first; and whether nobody has
         # asked since.
         self._seen: list[Look] = []
@@ -46,7 +49,7 @@ class LoopsTimeline:
     def time_moved(self) -> None:
         """Something may be due."""
         self._home.time_moved()
-        for thread in self._loops.threads:
+        for thread in self._threads:
             thread.post(thread.poller.time_moved)
 
     def is_idle(self) -> bool:
@@ -54,7 +57,7 @@ class LoopsTimeline:
         if not self._is_fresh:
             return False
         self._is_fresh = False
-        ticks = [self._home.loop.ticks, *(thread.loop.ticks for thread in self._loops.threads)]
+        ticks = [self._home.loop.ticks, *(thread.loop.ticks for thread in self._threads)]
         return None not in self._seen and ticks == [look[0] for look in self._seen if look is not None]
 
     async def idle(self) -> None:
@@ -62,7 +65,7 @@ class LoopsTimeline:
         while True:
             await self._let_steps_end()
             await self._home.idle()
-            for thread in self._loops.threads:
+            for thread in self._threads:
                 await thread.do(thread.poller.idle)
             first, second = await self._look_at_all(), await self._look_at_all()
             if None not in first and first == second:
@@ -75,15 +78,15 @@ class LoopsTimeline:
         calm = 0
         while calm < TURNS:
             await asyncio.sleep(0)
-            calm = 0 if self._loops.steps else calm + 1
+            calm = 0 if self._steps() else calm + 1
 
     async def _look_at_all(self) -> list[Look]:
-        others = [await thread.do(partial(_look, thread.poller)) for thread in self._loops.threads]
+        others = [await thread.do(partial(_look, thread.poller)) for thread in self._threads]
         return [_look(self._home), *others]
 
     def busy(self) -> list[str]:
         """Who is at work on the home loop, and which other loops are awake."""
-        awake = [thread.name for thread in self._loops.threads if not thread.loop.runq.asleep]
+        awake = [thread.name for thread in self._threads if not thread.loop.runq.asleep]
         return self._home.busy() + awake
 
 

@@ -29,7 +29,7 @@ from greenroom.system.dispatchers.processes.sharedpage import SharedPage
 from greenroom.system.dispatchers.processes.variables import ValuePacker, WorkerPropagation
 from greenroom.system.dispatchers.processes.worker.channel import MainChannel
 from greenroom.system.dispatchers.processes.worker.host import WorkerHost
-from greenroom.system.running import loop_factory
+from greenroom.system.eventloop import loop_factory
 from greenroom.wire.codec import registered_names
 from greenroom.wire.forks import keep_from_forks
 
