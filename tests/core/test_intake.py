@@ -132,3 +132,17 @@ def test_the_garbage_collector_sees_a_ring_that_leads_through_it() -> None:
     del intake, thing
     gc.collect()
     assert alive() is None
+
+
+def test_what_comes_after_the_beginning_waits_for_the_next_time() -> None:
+    intake = Intake()
+    put_number(intake, 1)
+    put_number(intake, 2)
+    intake.begin()
+    seen: list[object] = []
+    while intake.has_next():
+        seen.append(next(iter(intake))[2])
+        put_number(intake, 3)
+        intake.drop_first()
+    assert seen == [1, 2]
+    assert taken(intake) == [3, 3]

@@ -121,11 +121,11 @@ def test_a_config_with_dispatchers_can_be_pickled() -> None:
 
 def test_a_registry_is_a_mapping_of_names_to_settings() -> None:
     dispatchers = Dispatchers("test", {"parallel": Parallel(2)})
-    assert list(dispatchers) == ["concurrent", "pinned", "parallel", "process"]
+    assert list(dispatchers) == ["concurrent", "spread", "pinned", "parallel", "process"]
     assert (len(dispatchers), dispatchers["parallel"], dispatchers.get("io")) == (4, Parallel(2), None)
     dispatchers.add("io", Pinned())
     assert "io" in dispatchers
-    assert repr(dispatchers) == "<Dispatchers of test: concurrent, pinned, parallel, process, io>"
+    assert repr(dispatchers) == "<Dispatchers of test: concurrent, spread, pinned, parallel, process, io>"
 
 
 @pytest.mark.parametrize("name", ["concurrent", "parallel"])
@@ -145,7 +145,7 @@ def test_an_unknown_dispatcher_is_refused_and_nothing_is_spawned() -> None:
         def receive(self, message: Any) -> None: ...
 
     system = ActorSystem("test")
-    with pytest.raises(UnknownDispatcher, match="there is no dispatcher 'io'; there are: concurrent, pinned, parallel"):
+    with pytest.raises(UnknownDispatcher, match="there is no dispatcher 'io'; there are: concurrent, spread, pinned"):
         system.spawn(Quiet, name="a", dispatcher="io")
     assert system.actors() == []
     system.dispatchers.add("io", Parallel(1))

@@ -438,9 +438,11 @@ class Inbound:
     def take_in(self) -> None:
         """Move what was admitted into the mailboxes. For the loop's thread.
 
-        A call is made in its turn: what came before it is in the mailboxes then, and what came after is not.
+        A call is made in its turn: what came before it is in the mailboxes then, and what came after is not. What comes
+        meanwhile waits for the next tick, or calls that lead to calls would never let go of this one.
         """
         left = _MOST_AT_ONCE
+        self._intake.begin()
         late, self._kept = self._kept, []
         while True:
             left = self._move(late, left)
@@ -470,7 +472,7 @@ class Inbound:
             intake = self._intake
             try:
                 while left > 0:
-                    if not (has_entry(intake) if COMPILED else intake.waiting()):
+                    if not (has_entry(intake) if COMPILED else intake.has_next()):
                         left = 0
                         break
                     left -= 1

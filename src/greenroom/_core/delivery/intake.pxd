@@ -28,6 +28,7 @@ cdef extern from *:
         greenroom_link *last;
         char apart[64 - sizeof(void *)];  /* producers write `last`: the consumer's own stands on another cache line */
         greenroom_link *first;
+        greenroom_link *end;  /* the last that is taken for now; the consumer's own too */
     } greenroom_chain;
 
     static inline int greenroom_chain_start(greenroom_chain *chain) {
@@ -36,7 +37,7 @@ cdef extern from *:
             PyErr_NoMemory();
             return -1;
         }
-        chain->first = chain->last = link;
+        chain->first = chain->last = chain->end = link;
         return 0;
     }
 
@@ -61,8 +62,12 @@ cdef extern from *:
         return greenroom_load_pointer(&chain->last) != chain->first;
     }
 
+    static inline void greenroom_chain_begin(greenroom_chain *chain) {
+        chain->end = (greenroom_link *)greenroom_load_pointer(&chain->last);
+    }
+
     static inline int greenroom_chain_has(greenroom_chain *chain) {
-        return greenroom_load_pointer(&chain->first->next) != NULL;
+        return chain->first != chain->end && greenroom_load_pointer(&chain->first->next) != NULL;
     }
 
     static inline PyObject *greenroom_chain_part(greenroom_chain *chain, int part) {
@@ -186,6 +191,7 @@ cdef extern from *:
     object greenroom_chain_take_tuple(greenroom_chain *)
     object greenroom_chain_list(greenroom_chain *)
     void greenroom_chain_end(greenroom_chain *)
+    void greenroom_chain_begin(greenroom_chain *) noexcept
     bint greenroom_chain_has(greenroom_chain *) noexcept
     object greenroom_chain_part(greenroom_chain *, int part)
     void greenroom_chain_drop(greenroom_chain *)
@@ -198,11 +204,15 @@ cdef object deque
 cdef class Intake:
     cdef greenroom_chain chain
     cdef object _entries
+    cdef Py_ssize_t _left
     cpdef put(self, object cell, object lane, object message, object sender)
     @cython.locals(waits=bint)
     cpdef bint waiting(self)
     @cython.locals(entry=tuple)
     cpdef tuple take(self)
+    cpdef begin(self)
+    @cython.locals(has=bint)
+    cpdef bint has_next(self)
     cpdef tuple first(self)
     cpdef drop_first(self)
 
@@ -229,6 +239,9 @@ cdef inline object links_of(Intake intake):
 
 cdef inline bint has_entry(Intake intake) noexcept:
     return greenroom_chain_has(&intake.chain)
+
+cdef inline void begin_chain(Intake intake) noexcept:
+    greenroom_chain_begin(&intake.chain)
 
 # A part of the oldest entry, which must be there.
 cdef inline object entry_part(Intake intake, int part):

@@ -25,10 +25,12 @@ Entry = tuple[Any, Any, Any, Any]
 class Intake:
     """Entries of four objects each. The queue is unbounded: who brings something has asked for room before."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_left")
 
     def __init__(self) -> None:
         self._entries: deque[Entry] | None = None if COMPILED else deque()
+        # How many are taken for now, in plain Python.
+        self._left = 0
         if COMPILED:
             start_chain(self)
 
@@ -57,6 +59,20 @@ class Intake:
             return entry
         return self._entries.popleft() if self._entries else None
 
+    def begin(self) -> None:
+        """Let `has_next` be about what is here now; what comes later waits for the next time."""
+        if COMPILED:
+            begin_chain(self)
+        else:
+            self._left = len(self._entries)  # type: ignore[arg-type]
+
+    def has_next(self) -> bool:
+        """Whether there is one more of those that were here at `begin`. For the thread that takes."""
+        if COMPILED:
+            has: bool = has_entry(self)
+            return has
+        return self._left > 0
+
     def first(self) -> Entry:
         """The oldest entry, which must be there, and stays."""
         return self._entries[0]  # type: ignore[index]
@@ -66,6 +82,7 @@ class Intake:
         if COMPILED:
             drop_link(self)
         else:
+            self._left -= 1
             self._entries.popleft()  # type: ignore[union-attr]
 
     def __iter__(self) -> Iterator[Entry]:
