@@ -281,6 +281,7 @@ def test_in_a_mailbox_with_priorities_the_oldest_is_dropped_whatever_its_key(pla
     play(program)
 
 
+@pytest.mark.at_home("spread")
 def test_a_notice_is_never_what_is_dropped(play: Play) -> None:  # cases 9, 11
     async def program(system: ActorSystem) -> None:
         other = system.spawn(Listener, [])

@@ -29,6 +29,8 @@ _log = RuntimeLog()
 
 T = TypeVar("T")
 
+_GLANCE = 0.1
+"""Seconds after which one who waits for the thread looks whether it is still there."""
 _START_TIME = 30.0
 """Seconds that a thread has to start."""
 
@@ -133,12 +135,24 @@ class LoopThread:
             return await _done(action)
         waiting = _done(action)
         try:
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(waiting, aio))
+            future = asyncio.run_coroutine_threadsafe(waiting, aio)
         except RuntimeError:
             if not aio.is_closed():
                 raise
             waiting.close()
             return await _done(action)
+        result = asyncio.wrap_future(future)
+        try:
+            while not result.done() and self._is_alive():
+                await asyncio.wait((result,), timeout=_GLANCE)
+        finally:
+            if not result.done():
+                future.cancel()
+        # A thread that ends cancels what is left there, or does not come to it any more: then it is nobody's.
+        return await _done(action) if result.cancelled() or not result.done() else result.result()
+
+    def _is_alive(self) -> bool:
+        return self.thread is not None and self.thread.is_alive()
 
     def post(self, action: Callable[[], object]) -> None:
         """Have something done on its thread, and do not wait."""
