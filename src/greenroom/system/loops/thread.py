@@ -148,8 +148,12 @@ class LoopThread:
         finally:
             if not result.done():
                 future.cancel()
+        if result.done() and not result.cancelled():
+            return result.result()
         # A thread that ends cancels what is left there, or does not come to it any more: then it is nobody's.
-        return await _done(action) if result.cancelled() or not result.done() else result.result()
+        if not self._is_alive():
+            waiting.close()
+        return await _done(action)
 
     def _is_alive(self) -> bool:
         return self.thread is not None and self.thread.is_alive()
