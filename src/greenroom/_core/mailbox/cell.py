@@ -162,7 +162,7 @@ class Cell(Mailbox):
         """The handler and the subject. From any thread."""
         return guarded_code(self) if COMPILED else (self.handler, self.subject)
 
-    def put_code(self, handler: object, subject: object) -> None:
+    def put_code(self, handler: Any, subject: Any) -> None:
         """Let messages be handled by these from now on."""
         if COMPILED:
             guard_code(self, handler, subject)
@@ -346,6 +346,5 @@ class Cell(Mailbox):
 
 
 if COMPILED:
-    for lane in Lane:
-        keep_for_good(lane)
-    del lane
+    for _lane in Lane:
+        keep_for_good(_lane)
