@@ -102,7 +102,8 @@ class ActorSystem(Running, Spawns, Spawner):
         self._dispatchers: Dispatchers | None = None
         # The further loops, if it has any.
         self._loops: SystemLoops | None = None
-        count = self.config.loop_count()
+        # A simulation runs all of it on one loop.
+        count = self.config.loop_count() if self._loop.director is None else 1
         if count > 1:
             self._all_loops(count)
         enrol(self)

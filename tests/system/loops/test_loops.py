@@ -30,7 +30,7 @@ from greenroom.errors import (
 )
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.dispatchers.settings import Loop
-from greenroom.testing import assert_ledger_balanced
+from greenroom.testing import Simulation, assert_ledger_balanced
 from tests.conftest import Play
 
 LOOPS = 3
@@ -563,3 +563,15 @@ def test_a_hundred_thousand_messages_between_loops_are_all_accounted_for(stage: 
         assert ledger.sent == ledger.handled == 30 * 1001
 
     stage(program)
+
+
+def test_a_simulation_has_one_loop_and_the_same_results() -> None:
+    async def main() -> list[int]:
+        async with ActorSystem("simulated", config=SystemConfig(loops=LOOPS)) as system:
+            refs = spread(system, 2 * LOOPS)
+            assert {await ref.ask(thread_here) for ref in refs} == {threading.current_thread().name}
+            return [await ref.ask(lambda ctx, number=number: number) for number, ref in enumerate(refs)]
+
+    before = threading.active_count()
+    assert Simulation(seed=1).run_main(main) == list(range(2 * LOOPS))
+    assert threading.active_count() == before
