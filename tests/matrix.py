@@ -83,7 +83,7 @@ def pairs(runs: Sequence[Run], turn: int) -> dict[str, set[Run]]:
 
 
 def everything(runs: Iterable[Run], build: str) -> set[Run]:
-    """What `--matrix=all` runs in a build, beside the pairs: both dispatchers for the first case they make sense for.
+    """What `--matrix=all` runs in a build, beside the pairs: all dispatchers for the first case they make sense for.
 
     The others are dealt out among the dispatchers and the builds; `make stress` runs them all.
     """

@@ -136,12 +136,14 @@ def test_a_run_of_what_is_not_compiled_is_left_to_one_build_and_a_case_to_both(
             assert all((number in {case for case, _ in chosen[build] | rest[build]}) for build in BUILDS)
 
 
-def test_everything_has_both_dispatchers_for_the_first_case_and_one_in_four_of_the_others() -> None:
+def test_everything_has_all_dispatchers_for_the_first_case_and_one_in_six_of_the_others() -> None:
     compiled, pure = (everything(product(8, BACKENDS), build) for build in BUILDS)
-    assert {case for case, backend in compiled if backend == "parallel"} == {0, 4}
-    assert {case for case, backend in compiled if backend == "pinned"} == {0, 1, 5}
-    assert {case for case, backend in pure if backend == "parallel"} == {0, 2, 6}
-    assert {case for case, backend in pure if backend == "pinned"} == {0, 3, 7}
+    assert {case for case, backend in compiled if backend == "parallel"} == {0, 6}
+    assert {case for case, backend in compiled if backend == "pinned"} == {0, 1, 7}
+    assert {case for case, backend in compiled if backend == "spread"} == {0, 2}
+    assert {case for case, backend in pure if backend == "parallel"} == {0, 3}
+    assert {case for case, backend in pure if backend == "pinned"} == {0, 4}
+    assert {case for case, backend in pure if backend == "spread"} == {0, 5}
 
 
 def test_a_turn_is_the_same_in_every_process() -> None:

@@ -122,7 +122,7 @@ def test_a_config_with_dispatchers_can_be_pickled() -> None:
 def test_a_registry_is_a_mapping_of_names_to_settings() -> None:
     dispatchers = Dispatchers("test", {"parallel": Parallel(2)})
     assert list(dispatchers) == ["concurrent", "spread", "pinned", "parallel", "process"]
-    assert (len(dispatchers), dispatchers["parallel"], dispatchers.get("io")) == (4, Parallel(2), None)
+    assert (len(dispatchers), dispatchers["parallel"], dispatchers.get("io")) == (5, Parallel(2), None)
     dispatchers.add("io", Pinned())
     assert "io" in dispatchers
     assert repr(dispatchers) == "<Dispatchers of test: concurrent, spread, pinned, parallel, process, io>"

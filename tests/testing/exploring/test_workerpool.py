@@ -239,6 +239,8 @@ def test_an_interrupt_ends_everything() -> None:
     reading, writing = os.pipe()
 
     def interrupt() -> None:
+        # Both workers are there: while one is forked, the interpreter would ignore it.
+        os.read(reading, 1)
         os.read(reading, 1)
         _thread.interrupt_main()
 
@@ -257,7 +259,7 @@ def test_an_interrupt_ends_everything() -> None:
         with pytest.raises(KeyboardInterrupt):
             explore(program, runs=60, workers=2, patience=DEADLINE, output=None)
     finally:
-        os.write(writing, b"x")
+        os.write(writing, b"xx")
         waiting.join()
         os.close(reading)
         os.close(writing)
