@@ -8,6 +8,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.launch import ROOT
 from benchmarks.model import Setting
@@ -59,12 +61,20 @@ def toolchain() -> Toolchain:
     if not _is_installed():
         return Toolchain(missing="Erlang is not on PATH (install erlang-base or erlang)")
     try:
-        BUILD.mkdir(parents=True, exist_ok=True)
-        _quietly(["erlc", "-o", str(BUILD), *map(str, sorted(PEERS.rglob("*.erl")))])
+        _compile()
         ask = 'io:format("~s", [erlang:system_info(otp_release)]), halt().'
         return Toolchain(release=_quietly([*EMULATOR, "-eval", ask]))
     except (OSError, subprocess.SubprocessError) as error:
         return Toolchain(missing=f"Erlang's peer programs do not compile ({error})")
+
+
+def _compile() -> None:
+    """Apart, and moved into place: others may run these programs at the same time."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=BUILD) as apart:
+        _quietly(["erlc", "-o", apart, *map(str, sorted(PEERS.rglob("*.erl")))])
+        for compiled in Path(apart).glob("*.beam"):
+            compiled.replace(BUILD / compiled.name)
 
 
 def _is_installed() -> bool:

@@ -253,6 +253,8 @@ def _makes_sense(item: pytest.Function) -> bool:
     if backend in DISPATCHERS:
         mark = item.get_closest_marker("at_home")
         stays = mark is not None and (not mark.args or backend in mark.args)
+        # Below a supervisor all live on one loop.
+        stays = stays or (backend == SPREAD and not _path_of(item).startswith("tests/conformance/"))
         return is_home(_path_of(item)) and not stays
     return True
 
