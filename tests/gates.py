@@ -17,18 +17,59 @@ from greenroom.actor.records.systems import systems
 __all__ = ["Event", "Gate", "idle_elsewhere", "turns"]
 
 
+_GLANCE = 1.0
+"""Seconds after which one who waits for a turn of another loop looks whether a handler holds that."""
+_STEPS = 10
+"""Turns of asyncio that a loop has at most, for one of another thread's."""
+
+
 async def idle_elsewhere() -> None:
     """Return when no other thread has anything to do for a system, unless it waits for something."""
     for system in systems():
-        if system._loop.handoffs and not system._loop.ticking:
+        loop = system._loop
+        if loop.handoffs and not loop.ticking and get_ident() == loop.runq.thread:
             await system._poller.idle()
 
 
 async def turns(count: int = 10) -> None:
-    """Let asyncio, and the system on it, have some turns; for when nothing settles."""
+    """Let asyncio, and the systems on it, have some turns, on each of their loops; for when nothing settles."""
+    held: list[Any] = []
     for _ in range(count):
         await asyncio.sleep(0)
         await idle_elsewhere()
+        for system in systems():
+            if system._loops is not None:
+                for poller in (system._poller, *(thread.poller for thread in system._loops.threads)):
+                    if poller not in held and not await _turn_on(poller):
+                        held.append(poller)
+
+
+async def _turn_on(poller: Any) -> bool:
+    """Let the loop of another thread do what it has; whether it could, for a handler may hold it."""
+    aio = poller.home()
+    if aio is None or aio is asyncio.get_running_loop():
+        return True  # it has stopped, or has had its turn
+
+    async def turn() -> None:
+        for _ in range(_STEPS):
+            await asyncio.sleep(0)
+            if poller.is_idle():
+                break
+
+    turning = turn()
+    try:
+        future = asyncio.run_coroutine_threadsafe(turning, aio)
+    except RuntimeError:  # it is closed: its thread has ended
+        turning.close()
+        return False
+    turned = asyncio.wrap_future(future)
+    while True:
+        ticks = poller.loop.ticks
+        if (await asyncio.wait((turned,), timeout=_GLANCE))[0]:
+            return True
+        if poller.loop.ticks == ticks:
+            future.cancel()
+            return False
 
 
 class Gate:
