@@ -7,6 +7,7 @@ cdef extern from "pythread.h":
 
 cdef extern from "Python.h":
     void untrack "PyObject_GC_UnTrack" (object)
+    object call_method "PyObject_CallMethodNoArgs" (object, object)
 
 # What threads without a GIL tell one another by.
 cdef extern from *:

@@ -88,7 +88,7 @@ def has_escalated(record: object) -> bool:
     if not isinstance(record, ActorRecord) or record.extras is None:
         return False
     extras = record.extras
-    return extras.restart_state is not None and extras.restart_state.escalated and extras.phase == ending.NONE
+    return extras.restart_state is not None and extras.restart_state.escalated and record.phase == ending.NONE
 
 
 def awaited_by(cell: Cell) -> Question | None:

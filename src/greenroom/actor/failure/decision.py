@@ -124,8 +124,7 @@ def _must_end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReas
     if life.closed or (life.is_told_to_stop(cell) and not _is_kept(record, reason)):
         return True
     parent = cell.ref._parent
-    above = None if parent is None else parent._cell.record.extras
-    return above is not None and above.phase != ending.NONE
+    return parent is not None and parent._cell.record.phase != ending.NONE
 
 
 def _is_kept(record: ActorRecord, reason: ExitReason) -> bool:

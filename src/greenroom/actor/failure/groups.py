@@ -222,13 +222,11 @@ def _takes_part(record: ActorRecord) -> bool:
     if record.state in (CREATED, STOPPING) or type(record.cell.ref) is Alias:
         return False  # a meta-process is its parent's own, and nobody's sibling
     extras = record.extras
-    if extras is None:
-        return True
-    restart_state = extras.restart_state
+    restart_state = None if extras is None else extras.restart_state
     if restart_state is None:
-        return extras.phase == ending.NONE
+        return record.phase == ending.NONE
     return restart_state.comes_back or (
-        extras.phase == ending.NONE and not restart_state.final and not restart_state.escalated
+        record.phase == ending.NONE and not restart_state.final and not restart_state.escalated
     )
 
 

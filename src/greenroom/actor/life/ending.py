@@ -13,8 +13,8 @@
 11  it leaves its parent; its name is free
 12  its slot in the table is freed, its account is closed
 13  TERMINATED; what is left of it is a tombstone
-14  replies it owed fail; its watchers, its parent, those linked to it, and those who await its end are told
-15  observers are told
+14  observers are told: before all others, who may ask them at once, from another thread
+15  its watchers and those linked to it are told; replies it owed fail; its parent and those who await its end are told
 
 A kill goes straight to TERMINATED: 4 is left out. An actor that never started has only 3, 5 and 9 to 15; a
 meta-process has 8 all the same.
@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.life.hooks import Procedure, attempt_hook, do
+from greenroom.actor.life.hooks import Procedure, attempt, attempt_hook, do
 from greenroom.actor.messaging.drain import drain
 from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.signals import PostStop, PreStop
@@ -38,7 +38,7 @@ from greenroom.exits import FORCED, KILLED, SHUTDOWN, ExitReason
 if TYPE_CHECKING:
     from greenroom.actor.records.ports import ActorHost
 
-__all__ = ["close", "end", "end_children", "is_to_come_back", "unwatch_fds"]
+__all__ = ["after_post_stop", "after_pre_stop", "close", "end", "end_children", "is_to_come_back", "unwatch_fds"]
 
 CREATED = State.CREATED.code
 STARTING = State.STARTING.code
@@ -55,7 +55,7 @@ CLOSING = 3
 def end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) -> Procedure:
     """Steps 3 to 6, and the rest if there are no children to wait for."""
     extras = record.ensure_extras()
-    if extras.phase != NONE:
+    if record.phase != NONE:
         _end_all_the_more(life, cell, record, extras, reason)
         return
     if extras.forced and reason is not KILLED:
@@ -74,7 +74,7 @@ def end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) ->
         ):
             extras.ending = restart_state.reason  # what it waited for does not come: that is how it ended
         restart_state.comes_back = comes_back
-    extras.phase = LEAVING
+    record.phase = LEAVING
     if extras.ending is None:
         extras.ending = reason
     gently = extras.ending is not KILLED
@@ -89,9 +89,21 @@ def end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) ->
         cell.close()
     if gently and was_running:
         yield from attempt_hook(record, "pre_stop", PreStop())
+    yield from _leave(life, cell, record, gently, comes_back)
+
+
+def after_pre_stop(life: ActorHost, cell: Cell, record: ActorRecord, pre_stop: Procedure) -> Procedure:
+    """Go on with the ending of an actor that does not come back from its `pre_stop`."""
+    yield from attempt(record, "pre_stop", pre_stop)
+    yield from _leave(life, cell, record, gently=True, comes_back=False)
+
+
+def _leave(life: ActorHost, cell: Cell, record: ActorRecord, gently: bool, comes_back: bool) -> Procedure:
+    """Steps 5 and 6."""
+    extras = record.ensure_extras()
     if gently or not comes_back:  # a restart after a kill keeps the queue
         drain(cell, extras, "stopped", keeps_notices=comes_back)
-    extras.phase = WAITING
+    record.phase = WAITING
     if record.child_list is not None and record.child_list.count > 0:
         life.set_deadline(cell, record)
         end_children(life, record, SHUTDOWN if extras.ending is not KILLED else KILLED)
@@ -105,8 +117,7 @@ def is_to_come_back(life: ActorHost, record: ActorRecord, reason: ExitReason) ->
     if restart_state.supervisor is None or restart_state.final or life.closed:
         return False
     parent = record.cell.ref._parent
-    above = None if parent is None else parent._cell.record.extras
-    if above is not None and above.phase != NONE:
+    if parent is not None and parent._cell.record.phase != NONE:
         return False
     return restart_state.supervisor.wants(reason.kind)
 
@@ -152,7 +163,7 @@ def _hand_down_reason(record: ActorRecord, child: ActorRecord) -> None:
     if reason is None and restart_state is not None and restart_state.cause is not None:
         reason = ExitReason.of(restart_state.cause)
     of_child = child.ensure_extras()
-    if of_child.ending is None and of_child.phase == NONE:
+    if of_child.ending is None and child.phase == NONE:
         of_child.ending = reason
 
 
@@ -166,9 +177,9 @@ def _end_child(life: ActorHost, child: ActorRecord) -> None:
 def close(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
     """Steps 8 to 15: the children are gone."""
     extras = record.ensure_extras()
-    if extras.phase == CLOSING:
+    if record.phase == CLOSING:
         return
-    extras.phase = CLOSING
+    record.phase = CLOSING
     life.clear_deadline(record)
     if cell.handler is not None:
         if cell.task is not None:  # a hook before this one has suspended, and nobody is told of it twice
@@ -176,6 +187,12 @@ def close(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
         yield from attempt_hook(record, "post_stop", PostStop())
     elif type(cell.ref) is Alias:  # what it was spawned with holds sockets and files already
         yield from do(record, record.spec.args[0].end_unstarted, extras.ending)
+    life.conclude(cell, record)
+
+
+def after_post_stop(life: ActorHost, cell: Cell, record: ActorRecord, post_stop: Procedure) -> Procedure:
+    """Go on from `post_stop`."""
+    yield from attempt(record, "post_stop", post_stop)
     life.conclude(cell, record)
 
 
@@ -204,7 +221,7 @@ def unwatch_fds(extras: Extras) -> None:
 
 
 def tell(extras: Extras, reason: ExitReason) -> None:
-    """Step 14, in part: replies it owed fail, and those who await it are told."""
+    """Step 15, in part: replies it owed fail, and those who await it are told."""
     deferred, extras.deferred = extras.deferred, {}
     for question in list(deferred):
         question.end_with(reason)

@@ -143,7 +143,7 @@ def patience_of(life: ActorHost, record: ActorRecord) -> float:
     restart_state = extras.restart_state
     if restart_state is not None and restart_state.patience is not None:
         return restart_state.patience
-    if extras.orderly and extras.phase == ending.WAITING:
+    if extras.orderly and record.phase == ending.WAITING:
         return inf  # the children of a supervisor have times of their own
     own: float | None = record.settings().stop_timeout
     return life.port.config.stop_timeout if own is None else own
@@ -152,13 +152,13 @@ def patience_of(life: ActorHost, record: ActorRecord) -> float:
 def _force(life: ActorHost, cell: Cell, record: ActorRecord) -> None:
     """The deadline has passed: cancel the handler, then abandon it; kill the children that it waits for."""
     extras = record.ensure_extras()
-    if extras.phase == ending.NONE and extras.ending is None and not life.is_told_to_change(cell):
+    if record.phase == ending.NONE and extras.ending is None and not life.is_told_to_change(cell):
         extras.deadline = None  # what it was set for has been settled in another way
         return
     if cell.task is not None:
         fields = life.log_fields(cell)
         what = "stop"
-        if _goes_on(life, cell, extras):
+        if _goes_on(life, cell, record):
             what = "come to its restart"
         else:
             life.note_forced(cell)
@@ -200,7 +200,7 @@ def abandon(life: ActorHost, cell: Cell) -> None:
     record = cell.record
     extras = record.ensure_extras()
     was_handler = cell.task.kind in (MESSAGE, STASHED)
-    goes_on = _goes_on(life, cell, extras)
+    goes_on = _goes_on(life, cell, record)
     if not goes_on:
         extras.ending = KILLED
     extras.abandoned = True
@@ -212,7 +212,7 @@ def abandon(life: ActorHost, cell: Cell) -> None:
         extras.abandoned = False
     if not was_handler:
         cell.put_code(None, cell.subject)  # a hook hung: none is called any more
-    if extras.phase == ending.NONE and goes_on:
+    if record.phase == ending.NONE and goes_on:
         cell.make_runnable()  # for the order that waits
     elif was_handler:
         life.order_kill(cell)
@@ -220,7 +220,7 @@ def abandon(life: ActorHost, cell: Cell) -> None:
         if not goes_on:
             cell.close()
             drain(cell, extras, "stopped")
-        extras.phase = ending.WAITING
+        record.phase = ending.WAITING
         if record.child_list is None or record.child_list.count == 0:
             life.order_close(cell)
         elif goes_on:
@@ -230,8 +230,9 @@ def abandon(life: ActorHost, cell: Cell) -> None:
             life.order_kill(cell)
 
 
-def _goes_on(life: ActorHost, cell: Cell, extras: Extras) -> bool:
+def _goes_on(life: ActorHost, cell: Cell, record: ActorRecord) -> bool:
     """Whether the actor is not to end, but to fail or to be restarted, when its handler is out of the way."""
-    if extras.phase == ending.NONE:
+    extras = record.ensure_extras()
+    if record.phase == ending.NONE:
         return extras.ending is None and not life.is_told_to_stop(cell)
     return extras.restart_state is not None and extras.restart_state.comes_back

@@ -7,7 +7,6 @@ both, and a life without async hooks never meets asyncio.
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Generator
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ __all__ = [
     "Hook",
     "Procedure",
     "actor_of",
+    "attempt",
     "attempt_hook",
     "begin",
     "call",
@@ -39,8 +39,11 @@ __all__ = [
     "do",
     "executor_of",
     "hand_to_actor",
+    "hook_raised",
     "inspect",
     "method_of",
+    "rest_of_hook",
+    "rest_of_signal",
 ]
 
 _log = RuntimeLog()
@@ -160,8 +163,7 @@ def call_hook(record: ActorRecord, name: str, signal: Signal, *arguments: object
         hooks = class_info_of(type(actor)).hooks
         if name in hooks:
             result = yield from do(record, method_of(record, actor, name), *arguments)
-            if is_generator(result):
-                refuse_returned_generator(f"{name} of {record.cell.name()}", result)
+            _refuse_generator(record, name, result)
         if "on_signal" in hooks:
             answer = yield from do(record, method_of(record, actor, "on_signal"), signal)
             if answer is not None:
@@ -170,6 +172,27 @@ def call_hook(record: ActorRecord, name: str, signal: Signal, *arguments: object
         apart = record.extras.on_signal is SIGNAL  # where its code is, its context is too
         result = yield from do(record, record.extras.on_signal, *(() if apart else (record,)), signal)
     return result
+
+
+def rest_of_hook(record: ActorRecord, name: str, signal: Signal, result: object) -> Procedure:
+    """The rest of `call_hook`, where the hook itself has been called and has returned something."""
+    if isawaitable(result):
+        result = yield result
+    _refuse_generator(record, name, result)
+    actor: Any = actor_of(record)
+    if "on_signal" in class_info_of(type(actor)).hooks:
+        yield from do(record, actor.on_signal, signal)
+
+
+def rest_of_signal(record: ActorRecord, result: object) -> Procedure:
+    """The same, where `on_signal` has returned something."""
+    if isawaitable(result):
+        yield result
+
+
+def _refuse_generator(record: ActorRecord, name: str, result: object) -> None:
+    if is_generator(result):
+        refuse_returned_generator(f"{name} of {record.cell.name()}", result)
 
 
 def inspect(record: ActorRecord, items: tuple[str, ...], tell: Callable[..., object]) -> Procedure:
@@ -184,22 +207,25 @@ def inspect(record: ActorRecord, items: tuple[str, ...], tell: Callable[..., obj
 
 def attempt_hook(record: ActorRecord, name: str, signal: Signal, *arguments: object) -> Procedure:
     """Call a hook of an actor that is ending or being restarted: what it raises is logged, and that goes on."""
+    yield from attempt(record, name, call_hook(record, name, signal, *arguments))
+
+
+def attempt(record: ActorRecord, name: str, procedure: Procedure) -> Procedure:
+    """Do what a hook of an actor that is ending wants: what it raises is logged, and that goes on."""
     try:
-        yield from call_hook(record, name, signal, *arguments)
-    except (Exception, CancelledError) as exc:
-        _report(record, name, exc)
+        yield from procedure
     except BaseException as exc:
         if isinstance(exc, GeneratorExit) and record.ensure_extras().abandoned:
             raise
-        _report(record, name, exc)
-        if ends_system(exc):
-            record.cell.loop.host.port.fail(exc)
+        hook_raised(record, name, exc)
 
 
-def _report(record: ActorRecord, name: str, cause: BaseException) -> None:
-    """Say that a hook raised: in the log, and to the simulation if there is one."""
+def hook_raised(record: ActorRecord, name: str, cause: BaseException) -> None:
+    """Say that a hook of an actor that is ending raised, in the log, and to the simulation if there is one."""
     fields = record.cell.loop.host.log_fields(record.cell)
     _log.exception("%s of %s raised, which changes nothing", name, record.cell.name(), extra=fields)
     director = record.cell.loop.director
     if director is not None:
         director.hook_raised(record.cell, name, cause)
+    if ends_system(cause):
+        record.cell.loop.host.port.fail(cause)

@@ -117,7 +117,7 @@ def leave(life: ActorHost, cell: Cell, record: ActorRecord, order: RestartOrder)
     restart_state = restart_state_of(record)
     if order.is_stale(record, restart_state):
         return  # it has left and come back since, or another group has taken it in
-    if extras.phase != ending.NONE or record.state == STOPPING:
+    if record.phase != ending.NONE or record.state == STOPPING:
         restart_state.at_once = restart_state.at_once and order.at_once
         return  # it ends, or is being restarted already
     if extras.ending is not None and not restart_state.comes_back:
@@ -133,7 +133,7 @@ def leave(life: ActorHost, cell: Cell, record: ActorRecord, order: RestartOrder)
         return
     failure = restart_state.failure  # of this instance, if it is one that failed, else of one before
     was_running = record.state == RUNNING or (record.state == FAILED and failure is not None and failure.was_running)
-    extras.phase = ending.LEAVING
+    record.phase = ending.LEAVING
     restart_state.comes_back = True
     restart_state.cause = order.cause
     restart_state.at_once = order.at_once
@@ -144,7 +144,7 @@ def leave(life: ActorHost, cell: Cell, record: ActorRecord, order: RestartOrder)
     if was_running and not order.killed:
         yield from attempt_hook(record, "pre_restart", PreRestart(order.cause), order.cause)
         restart_state.kept = yield from _snapshot(record)
-    extras.phase = ending.WAITING
+    record.phase = ending.WAITING
     if record.child_list is not None and record.child_list.count > 0:
         life.set_deadline(cell, record)
         ending.end_children(life, record, KILLED if order.killed else SHUTDOWN)
@@ -194,7 +194,7 @@ def rest(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) -
     if record.state != RESTARTING:
         life.enter(record, RESTARTING)
     cell.hold()
-    extras.phase = ending.NONE
+    record.phase = ending.NONE
     extras.ending = None
     extras.abandoned = False
     restart_state.comes_back = False

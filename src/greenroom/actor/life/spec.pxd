@@ -8,7 +8,8 @@ cdef dict _NOTHING
 cdef class ActorClassInfo:
     cdef public object ambiguous
     cdef readonly object actor_class, answers, label, handler, hooks
-    cdef readonly bint plain, keeps_state
+    cdef readonly bint keeps_state, starts_plainly, ends_plainly, cares_for_children
+    cdef readonly bint has_pre_start, has_post_start, has_pre_stop, has_post_stop, has_on_signal
     cdef public bint proven
     cdef readonly ActorSpec spec
 

@@ -64,8 +64,23 @@ class ActorClassInfo:
     """What there is to know of an actor class, found out once."""
 
     __slots__ = (
-        *("actor_class", "ambiguous", "answers", "handler", "hooks", "keeps_state", "label", "plain", "proven"),
+        "actor_class",
+        "ambiguous",
+        "answers",
+        "cares_for_children",
+        "ends_plainly",
+        "handler",
+        "has_on_signal",
+        "has_post_start",
+        "has_post_stop",
+        "has_pre_start",
+        "has_pre_stop",
+        "hooks",
+        "keeps_state",
+        "label",
+        "proven",
         "spec",
+        "starts_plainly",
     )
 
     def __init__(self, actor_class: type[Actor]) -> None:
@@ -81,8 +96,16 @@ class ActorClassInfo:
             _require_signature(actor_class, name)
         for name in _METHODS:
             refuse_generator(getattr(actor_class, name), f"{actor_class.__name__}.{name}")
+        self.has_pre_start = "pre_start" in self.hooks
+        self.has_post_start = "post_start" in self.hooks
+        self.has_pre_stop = "pre_stop" in self.hooks
+        self.has_post_stop = "post_stop" in self.hooks
+        self.has_on_signal = "on_signal" in self.hooks
         # Whether nothing but its constructor has to run before its first message, and nothing after its last.
-        self.plain = not self.hooks
+        self.starts_plainly = not (self.has_pre_start or self.has_post_start or self.has_on_signal)
+        self.ends_plainly = not (self.has_pre_stop or self.has_post_stop or self.has_on_signal)
+        # Whether it would do anything when a child has ended.
+        self.cares_for_children = "on_child_terminated" in self.hooks or self.has_on_signal
         # Whether it has something to hand on to its next incarnation.
         self.keeps_state = _has_own(actor_class, "snapshot") and _has_own(actor_class, "restore")
         # Whether one of its actors has been made without arguments: then it can be, and where that is asked for is no

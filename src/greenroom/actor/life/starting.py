@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from greenroom.actor.records.restartstate import RestartState
     from greenroom.policy.specs import Supervision
 
-__all__ = ["cares_for_children", "install_actor", "start", "tell_started"]
+__all__ = ["after_post_start", "after_pre_start", "install_actor", "start", "tell_started"]
 
 
 def start(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
@@ -36,17 +36,18 @@ def start(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
     elif spec.kind == BEHAVIOR:
         install_behavior(record, (yield from call(record, resolve_behavior, record, spec.factory)))
     else:
-        made = yield from call(record, partial(spec.factory, *spec.args, **spec.kwargs))
-        if isawaitable(made):
-            close_unawaited(made)
-            raise NotAnActor(
-                f"{spec.label[0]}(...) is async: an actor is made at once; what takes time goes into `pre_start`"
-            )
-        install_actor(record, made)
+        install_actor(record, (yield from call(record, partial(spec.factory, *spec.args, **spec.kwargs))))
         if spec.class_info is not None and spec is spec.class_info.spec:
             spec.class_info.proven = True
     was_told = cell.orders is not None and life.is_told_to_stop(cell)
-    yield from call_hook(record, "pre_start", PreStart())
+    yield from after_pre_start(life, cell, record, was_told, call_hook(record, "pre_start", PreStart()))
+
+
+def after_pre_start(
+    life: ActorHost, cell: Cell, record: ActorRecord, was_told: bool, pre_start: Procedure
+) -> Procedure:
+    """Go on from `pre_start`; `was_told` says whether it had been told to end before that."""
+    yield from pre_start
     if life.closed:
         life.request_end(cell, SHUTDOWN)  # the system is stopping, and has yet to come to this one
         return
@@ -54,7 +55,12 @@ def start(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
         return  # told meanwhile: the order that waits takes it from STARTING to STOPPING
     if record.extras is not None and record.extras.has_run():
         yield from _take_up(record, restart_state_of(record))
-    yield from call_hook(record, "post_start", PostStart())
+    yield from after_post_start(life, cell, record, call_hook(record, "post_start", PostStart()))
+
+
+def after_post_start(life: ActorHost, cell: Cell, record: ActorRecord, post_start: Procedure) -> Procedure:
+    """Go on from `post_start`."""
+    yield from post_start
     life.begin_to_run(cell, record)
 
 
@@ -86,21 +92,17 @@ def _take_up(record: ActorRecord, restart_state: RestartState) -> Procedure:
 
 def install_actor(record: ActorRecord, actor: object) -> None:
     """Let `actor` handle the messages."""
+    if isawaitable(actor):
+        close_unawaited(actor)
+        raise NotAnActor(
+            f"{record.spec.label[0]}(...) is async: an actor is made at once; what takes time goes into `pre_start`"
+        )
     if not isinstance(actor, Actor):
         raise NotAnActor(
             f"{record.spec.label[0]}(...) made {actor!r}, which is no Actor: it must return an instance of a subclass"
         )
     actor.ctx = record  # type: ignore[assignment]
     record.cell.put_code(class_info_of(type(actor)).handler, actor)
-
-
-def cares_for_children(record: ActorRecord) -> bool:
-    """Whether the actor would do anything when a child has ended."""
-    actor = actor_of(record)
-    if isinstance(actor, Actor):
-        hooks = class_info_of(type(actor)).hooks
-        return "on_child_terminated" in hooks or "on_signal" in hooks
-    return record.extras is not None and record.extras.on_signal is not None
 
 
 def tell_started(extras: Extras, cause: BaseException | None) -> None:

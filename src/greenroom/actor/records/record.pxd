@@ -9,7 +9,7 @@ cdef class ActorRecord:
     cdef readonly Cell cell
     cdef public object spec, watchers, extras
     cdef public ChildList child_list
-    cdef public int state
+    cdef public int state, phase
     cdef ActorRecord _next, _previous
 
 cpdef attach_record(ActorRecord record, Cell cell, object spec)

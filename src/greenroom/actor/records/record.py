@@ -39,16 +39,19 @@ __all__ = ["ActorRecord", "ChildList", "Extras", "Settings", "Tombstone", "attac
 class ActorRecord:
     """One living actor, beside its cell: how it was made, how far its life has come, and its kin."""
 
-    __slots__ = ("_next", "_previous", "cell", "child_list", "extras", "spec", "state", "watchers")
+    __slots__ = ("_next", "_previous", "cell", "child_list", "extras", "phase", "spec", "state", "watchers")
 
     # As with refs: `cell` and `spec` are set by `Lifecycle`, and no C methods means no table of them. As for threads,
-    # in the words of `Cell`: these two are settled, `state` is a number, and `extras` is settled once it is there.
+    # in the words of `Cell`: these two are settled, `state` and `phase` are numbers, and
+    # `extras` is settled once it is there.
     cell: Cell
     spec: Any
 
     def __init__(self) -> None:
         # A code of `states`.
         self.state = 0
+        # How far its ending has come, as in `ending`.
+        self.phase = 0
         # Its children, if it ever had any.
         self.child_list: ChildList | None = None
         # Invariant: those whose `Extras.watching` has this actor's cell; a dict for its order
@@ -123,7 +126,6 @@ class Extras:
         "never_ran",
         "on_signal",
         "orderly",
-        "phase",
         "pipes",
         "receive_timer",
         "refusal_log",
@@ -154,8 +156,6 @@ class Extras:
         self.abandoned = False
         # Whether it was cancelled because it did not stop in time.
         self.forced = False
-        # How far its ending has come, as in `ending`.
-        self.phase = 0
         # Whether its children end one after the other, the youngest first: a supervisor's do.
         self.orderly = False
         # Its restarts so far, and what is to come of its failures; its links and monitors.
@@ -188,6 +188,20 @@ class Extras:
         # The descriptors it watches, by their numbers.
         self.fd_watches: dict[int, Any] | None = None
         self.log: LoggerAdapter[Logger] | None = None
+
+    def can_end_at_once(self) -> bool:
+        """Whether none of this changes how the actor ends: it has only to be let go of."""
+        return (
+            self.restart_state is None
+            and self.executor is None
+            and self.ending is None
+            and self.drain is None
+            and self.stash is None
+            and self.on_signal is None
+            and not self.behaviors
+            and not self.forced
+            and not self.orderly
+        )
 
     def has_run(self) -> bool:
         """Whether an incarnation before the present one was there."""

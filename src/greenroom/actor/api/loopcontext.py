@@ -1,0 +1,82 @@
+"""The context of an actor whose code runs on its loop's own thread, as most do.
+
+What handlers use most is compiled here; `Context` says what it does, and does everything else. A message that is
+answered through `ctx.sender` or `ctx.reply` costs hardly more than one that brings along whom to answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from greenroom._core.itemkinds import MESSAGE
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.receipt import Receipt
+from greenroom.actor.api.context import Context, ContextRecord
+from greenroom.actor.messaging.address import Address
+from greenroom.actor.records.record import ActorRecord
+from greenroom.lanes import Lane
+
+if TYPE_CHECKING:
+    from greenroom.actor.messaging.ref import ActorRef
+
+__all__ = ["LoopContext"]
+
+_DATA = Lane.DATA
+
+
+def shown_sender(cell: Cell) -> object:
+    """Who sent the message that an actor has in hand, or that its handler is suspended with."""
+    loop = cell.loop
+    visits = loop.visits
+    in_hand = visits if visits.hand is cell else cell.task
+    sender = None if in_hand is None else in_hand.sender
+    return sender.shown_sender() if isinstance(sender, Receipt) else sender
+
+
+def tell_sender(cell: Cell, value: object) -> bool:
+    """Tell `value` to whoever told the message that an actor has in hand; False if nobody did, or it was asked."""
+    loop = cell.loop
+    visits = loop.visits
+    if visits.hand is not cell or visits.kind != MESSAGE or not isinstance(visits.sender, Address):
+        return False
+    sender = visits.sender
+    sender._cell.accept(value, cell.shown(), _DATA)
+    return True
+
+
+class LoopRecord(ActorRecord):
+    """The compiled part."""
+
+    __slots__ = ()
+
+    @property
+    def self(self) -> ActorRef:
+        """The actor's own ref."""
+        ref: ActorRef = self.cell.shown()  # type: ignore[assignment]
+        return ref
+
+    @property
+    def sender(self) -> ActorRef | None:
+        """The actor that sent the current message; None if it came from outside."""
+        sender: ActorRef | None = shown_sender(self.cell)  # type: ignore[assignment]
+        return sender
+
+    def reply(self, value: object) -> None:
+        """Answer the current message now; the handler's return value is then ignored."""
+        if not tell_sender(self.cell, value):
+            Context.reply(self, value)  # type: ignore[arg-type]
+
+    def spawn(self, factory: Any, /, *args: Any, **options: Any) -> ActorRef:
+        """Spawn a child, and return its ref at once."""
+        life = self.cell.loop.host
+        if options or life.is_foreign():
+            ref: ActorRef = life.port.spawn(factory, *args, parent=self.cell.shown(), **options)
+        else:
+            ref = life.spawn(factory, args, options, self.cell.shown(), None, None, None, None)
+        return ref
+
+
+class LoopContext(LoopRecord, ContextRecord):
+    """All of it."""
+
+    __slots__ = ()

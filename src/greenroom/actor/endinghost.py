@@ -1,0 +1,449 @@
+"""How the actors of one loop end, from the order to the tombstone: the half of `Lifecycle` that is about ends.
+
+`ending` says in which steps. What does not have to wait for a hook or for children is done here, at once; the rest is a
+procedure there.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+from math import inf
+from typing import TYPE_CHECKING
+
+from greenroom._core.mailbox.cell import Cell
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.failure.decision import FailOrder
+from greenroom.actor.failure.reports import report_undecided
+from greenroom.actor.hookhost import HookHost
+from greenroom.actor.life import ending, forcing, restarting
+from greenroom.actor.life.ending import CLOSING, LEAVING, NONE, WAITING
+from greenroom.actor.life.hooks import begin, inspect
+from greenroom.actor.life.restarting import RestartOrder
+from greenroom.actor.life.spec import class_info_of
+from greenroom.actor.messaging.drain import drain
+from greenroom.actor.messaging.signals import ChildTerminated, PostStop, PreStop
+from greenroom.actor.records.record import ActorRecord, ChildList, Extras, Settings, Tombstone, tombstone_of
+from greenroom.actor.records.restartstate import incarnation_of
+from greenroom.actor.records.states import State
+from greenroom.actor.relations.watch import notify_in_batches, tell_watchers
+from greenroom.exits import FORCED, KILLED, NORMAL, SHUTDOWN, ExitReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from greenroom._core.mailbox.cell import Order
+    from greenroom.actor.life.spec import ActorClassInfo
+    from greenroom.actor.messaging.drain import Discards
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.records.ports import SystemPort
+    from greenroom.actor.records.restartstate import RestartState
+
+__all__ = ["STOP_IN_ORDER", "EndingHost"]
+
+CREATED = State.CREATED.code
+RUNNING = State.RUNNING.code
+STOPPING = State.STOPPING.code
+STOPPED = State.STOPPED.code
+TERMINATED = State.TERMINATED.code
+
+STOP_IN_ORDER = object()
+"""The notice of a stop that waits for what is queued before it."""
+PRE_STOP = PreStop()
+POST_STOP = PostStop()
+
+
+class EndingHost(HookHost):
+    """Sees actors to their end."""
+
+    __slots__ = (
+        "_close_order",
+        "_ending_as",
+        "_ending_cell",
+        "_kill_order",
+        "_own_stop_order",
+        "_shutdown_order",
+        "_stop_order",
+        "closed",
+        "discards",
+        "forced",
+        "resting",
+        "root",
+        "settings",
+        "terminated",
+        "top",
+    )
+
+    def __init__(self, port: SystemPort, names: dict[str, ActorRecord] | None = None) -> None:
+        super().__init__(port)
+        # What actors have that are spawned without settings of their own.
+        self.settings = Settings(port.config.supervision, port.config.env)
+        # The actors that have no parent.
+        self.top = ChildList()
+        if names is not None:
+            self.top.share_names(names)  # with those of the system's other loops
+        # The cell of the root behavior, with which the system ends.
+        self.root: Cell | None = None
+        # Whether nothing may be spawned any more.
+        self.closed = False
+        self.terminated = 0
+        # Those that wait: to be started again, or for the world outside.
+        self.resting: dict[Cell, None] = {}
+        # What the system's end discards; None while it goes on.
+        self.discards: Discards | None = None
+        # Those that had to be forced to end.
+        self.forced = forcing.ForcedActors()
+        # Whose hooks run now at its end, without a procedure, and how it will have ended.
+        self._ending_cell: Cell | None = None
+        self._ending_as: ExitReason | None = None
+        # Bound once: an order is then no allocation.
+        self._stop_order = self._stop
+        # An actor's own: until it acts, the handler that asked for it is not hurried.
+        self._own_stop_order = self._stop_itself
+        self._shutdown_order = self._shut_down
+        self._kill_order = self._kill
+        self._close_order = self._close
+
+    # -- what `Lifecycle` knows of
+
+    def begin_to_run(self, cell: Cell, record: ActorRecord) -> None:
+        """It is ready for its first message."""
+        raise NotImplementedError
+
+    def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
+        """A handler, notice or order let `cause` out."""
+        raise NotImplementedError
+
+    # -- how far it has come
+
+    def is_told_to_stop(self, cell: Cell) -> bool:
+        """Whether an order to end waits."""
+        endings = (
+            self._stop_order,
+            self._own_stop_order,
+            self._shutdown_order,
+            self._kill_order,
+            self._close_order,
+        )
+        return any(order in endings for order in cell.waiting_orders())
+
+    def is_told_to_change(self, cell: Cell) -> bool:
+        """Whether an order to end, to fail or to be restarted waits."""
+        return self.is_told_to_stop(cell) or any(
+            isinstance(order, FailOrder | RestartOrder) for order in cell.waiting_orders()
+        )
+
+    def forget_stops(self, cell: Cell) -> None:
+        """The actor failed before it came to stop: it is restarted instead."""
+        cell.withdraw((self._stop_order, self._own_stop_order, self._shutdown_order))
+
+    def reason_of(self, cell: Cell) -> ExitReason | None:
+        """How an actor ended, or is about to. From any thread; from another than its own, only how it ended."""
+        left = cell.peek_record()
+        if type(left) is Tombstone:
+            reason: ExitReason = left.reason
+            return reason
+        if left is None or cell.is_foreign():
+            return None
+        if cell is self._ending_cell:
+            return self._ending_as
+        if left.extras is not None and left.extras.ending is not None:
+            decided: ExitReason = left.extras.ending
+            return decided
+        waiting = cell.waiting_orders()
+        is_stopped = self._stop_order in waiting or self._own_stop_order in waiting
+        told = NORMAL if is_stopped else SHUTDOWN if self._shutdown_order in waiting else None
+        return FORCED if told is not None and left.extras is not None and left.extras.forced else told
+
+    # -- ends
+
+    def request_end(self, cell: Cell, reason: ExitReason) -> None:
+        """Tell an actor to end, after the message in hand. From any thread."""
+        if cell.is_foreign():
+            self.loop.inbound.call(cell, partial(self.request_end, cell, reason))
+            return
+        record = cell.record
+        if not isinstance(record, ActorRecord):
+            return
+        if reason is KILLED:
+            extras = record.ensure_extras()
+            if record.phase != ending.CLOSING:
+                extras.ending = KILLED
+            if cell.orders is not None:
+                self._overtake(cell)
+            cell.order(self._kill_order)
+        else:
+            cell.order(self._stop_order if reason is NORMAL else self._shutdown_order)
+        if cell.task is not None:
+            if reason is not KILLED:
+                self.set_deadline(cell, record)
+            else:
+                forcing.cancel_handler(self, cell, record.ensure_extras())
+
+    def request_own_end(self, cell: Cell) -> None:
+        """An actor stops itself, after the message in hand, for which it may take its time. From any thread."""
+        if cell.is_foreign():
+            self.loop.inbound.call(cell, partial(self.request_own_end, cell))
+            return
+        record = cell.record
+        if isinstance(record, ActorRecord) and record.state == RUNNING:
+            cell.order(self._own_stop_order)
+        else:  # a hook asks, and no message is in hand
+            self.request_end(cell, NORMAL)
+
+    def _overtake(self, cell: Cell) -> None:
+        """It is killed: it does not come to the stops, and the restarts, that were asked for before."""
+        ends = (self._stop_order, self._own_stop_order, self._shutdown_order)
+        waiting = cell.waiting_orders()
+        cell.withdraw(tuple(one for one in waiting if one in ends or (isinstance(one, RestartOrder) and one.at_once)))
+
+    def request_failure(
+        self, cell: Cell, cause: BaseException, child: ActorRef | None = None, why: str = "as it was told to"
+    ) -> FailOrder:
+        """Let an actor fail, after the message in hand; because `child` escalated, if one did. From any thread."""
+        order = FailOrder(cause, child, 0 if child is None else incarnation_of(cell.record), why)
+        self._request(cell, order)
+        return order
+
+    def request_restart(self, cell: Cell, order: Callable[[Cell], object]) -> None:
+        """Let an actor be made afresh, after the message in hand. From any thread."""
+        self._request(cell, order)
+
+    def request_fresh_start(self, cell: Cell, cause: BaseException | None) -> None:
+        """Let an actor be made afresh without backoff, because somebody asked for it. From any thread."""
+        self._request(cell, RestartOrder(cause, at_once=True))
+
+    def order_inspection(self, cell: Cell, items: tuple[str, ...], tell: Callable[..., object]) -> Order:
+        """Have `tell` called with what an actor's `inspect` returns, after the message in hand; the order for that."""
+
+        def look(cell: Cell) -> object:
+            return begin(inspect(cell.record, items, tell))
+
+        cell.order(look)
+        return look
+
+    def _request(self, cell: Cell, order: Callable[[Cell], object]) -> None:
+        if cell.is_foreign():
+            self.loop.inbound.call(cell, partial(self._request, cell, order))
+            return
+        record = cell.record
+        if isinstance(record, ActorRecord):
+            cell.order(order)
+            if cell.task is not None:
+                self.set_deadline(cell, record)
+
+    def order_stop(self, cell: Cell) -> None:
+        """Have it end next, in whichever way is decided."""
+        cell.order(self._stop_order)
+
+    def order_kill(self, cell: Cell) -> None:
+        """Have it end next, without a farewell."""
+        cell.order(self._kill_order)
+
+    def order_close(self, cell: Cell) -> None:
+        """Have its ending go on: nobody has to be waited for."""
+        cell.order(self._close_order)
+
+    def request_end_in_order(self, cell: Cell) -> None:
+        """Tell an actor to end when it has handled what is queued now. From any thread."""
+        cell.notify(STOP_IN_ORDER)
+
+    def _stop(self, cell: Cell) -> object:
+        return self._end(cell, NORMAL)
+
+    def _stop_itself(self, cell: Cell) -> object:
+        return self._end(cell, NORMAL)
+
+    def _shut_down(self, cell: Cell) -> object:
+        return self._end(cell, SHUTDOWN)
+
+    def _kill(self, cell: Cell) -> object:
+        return self._end(cell, KILLED)
+
+    def _end(self, cell: Cell, reason: ExitReason) -> object:
+        if not isinstance(cell.record, ActorRecord):
+            return None
+        record = cell.record
+        extras = record.extras
+        has_children = record.child_list is not None and record.child_list.count > 0
+        if record.phase != NONE or has_children or (extras is not None and not extras.can_end_at_once()):
+            return begin(ending.end(self, cell, record, reason), record)
+        if record.state == RUNNING:
+            class_info = self.class_info_now(cell, record)
+            if class_info is not None and not class_info.ends_plainly:
+                return self._end_with_hooks(cell, record, class_info, reason)
+            if reason is not KILLED:
+                self.enter(record, STOPPING)
+        elif record.state != CREATED or extras is not None:
+            return begin(ending.end(self, cell, record, reason), record)
+        self.finish(cell, record, reason)
+        return None
+
+    def _end_with_hooks(
+        self, cell: Cell, record: ActorRecord, class_info: ActorClassInfo, reason: ExitReason
+    ) -> object:
+        """As `ending.end`, for a running actor without children, as long as no hook returns something to await."""
+        record.phase = LEAVING
+        if record.extras is not None:
+            record.extras.ending = reason
+        self._ending_cell = cell
+        self._ending_as = reason
+        try:
+            if reason is not KILLED:
+                self.enter(record, STOPPING)
+            cell.close()
+            if reason is not KILLED:
+                rest = self.try_hook(cell, class_info, "pre_stop", PRE_STOP, class_info.has_pre_stop)
+                if rest is not None:
+                    _ending_of(record, reason)
+                    return begin(ending.after_pre_stop(self, cell, record, rest), record)
+            if cell.queued() or record.extras is not None:
+                drain(cell, record.extras, "stopped")
+            record.phase = WAITING
+            if record.child_list is not None and record.child_list.count > 0:  # spawned just now
+                reason = _ending_of(record, reason)
+                self.set_deadline(cell, record)
+                ending.end_children(self, record, SHUTDOWN if reason is not KILLED else KILLED)
+                return None
+            record.phase = CLOSING
+            rest = self.try_hook(cell, class_info, "post_stop", POST_STOP, class_info.has_post_stop)
+            if rest is not None:
+                _ending_of(record, reason)
+                return begin(ending.after_post_stop(self, cell, record, rest), record)
+        finally:
+            self._ending_cell = self._ending_as = None
+        if record.extras is None:
+            self.finish(cell, record, reason)
+        else:  # a hook had its own ideas
+            _ending_of(record, reason)
+            self.conclude(cell, record)
+        return None
+
+    def _close(self, cell: Cell) -> object:
+        record = cell.record
+        return begin(ending.close(self, cell, record), record) if isinstance(record, ActorRecord) else None
+
+    def conclude(self, cell: Cell, record: ActorRecord) -> None:
+        """An ending is done, but for its last steps: for good, or until a restart."""
+        extras = record.ensure_extras()
+        if extras.restart_state is not None and extras.restart_state.comes_back:
+            restarting.rest(self, cell, record, SHUTDOWN if extras.ending is None else extras.ending)
+        else:
+            self.finish(cell, record, extras.ending)  # type: ignore[arg-type]
+
+    def finish(self, cell: Cell, record: ActorRecord, reason: ExitReason) -> None:
+        """Steps 9 to 15 of an ending."""
+        if cell.record is not record:
+            return  # it has been forced to end meanwhile
+        ref = cell.ref
+        extras = record.extras
+        if record.state == STOPPING:
+            self.enter(record, STOPPED)
+        if extras is not None:
+            self.clear_deadline(record)
+            ending.let_go(record, extras)
+            if extras.restart_state is not None:
+                report_undecided(cell, extras.restart_state)
+                restarting.forget(cell, record, extras.restart_state)
+            if extras.executor is not None:
+                extras.executor.let_go()
+        parent = ref._parent
+        child_list = self.top if parent is None else parent._cell.record.child_list
+        child_list.remove(record, ref._name)
+        # Before its messages go, so that whoever is told of them can be told how it ended.
+        cell.put_record(tombstone_of(reason, ref._name, parent, None if extras is None else extras.history))
+        if self.discards is not None:
+            self.discards.note(cell, None)  # an actor that has no hooks has not been drained
+        self.loop.retire(cell, "stopped")
+        self.enter(record, TERMINATED)
+        cell.let_actor_go()
+        self.terminated += 1
+        # Observers first: whoever has heard of the end, on whichever thread, finds that they have.
+        if self.loop.hooks.actor_stopped:
+            self.loop.hooks.emit("actor_stopped", ref, reason)
+        # Actors before others: what is sent by somebody who waited for the end comes after the notice of it, also if
+        # that goes to another loop.
+        if record.watchers is not None:
+            tell_watchers(record.watchers, cell, ref, reason)
+        if extras is not None:
+            if extras.monitors is not None or extras.links is not None:
+                _notify_related(extras, cell, ref, reason)
+            ending.tell(extras, reason)
+        if parent is not None:
+            self._tell_parent(parent._cell, ref, reason, None if extras is None else extras.restart_state)
+        else:
+            self._tell_system(cell, reason)
+
+    def _tell_system(self, cell: Cell, reason: ExitReason) -> None:
+        if cell is self.root:
+            self.root = None
+            self.port._root_has_ended(reason)
+        if self.closed and self.top.count == 0:
+            self.port._everybody_has_gone(self)
+
+    def _tell_parent(self, cell: Cell, ref: ActorRef, reason: ExitReason, restart_state: RestartState | None) -> None:
+        record = cell.record
+        extras = record.extras
+        if record.phase == ending.WAITING:
+            if record.child_list.count == 0:
+                cell.order(self._close_order)
+            elif extras is not None and extras.orderly:
+                ending.end_children(self, record, SHUTDOWN)
+        elif restart_state is not None and restart_state.supervisor is not None:
+            restart_state.supervisor.gone(ref._cell, reason)
+        elif not cell.closed and self._cares_for_children(cell, record):
+            cell.notify(ChildTerminated(ref, reason.cause, reason))
+
+    def _cares_for_children(self, cell: Cell, record: ActorRecord) -> bool:
+        """Whether the actor would do anything when a child has ended."""
+        extras = record.extras
+        if extras is None or not extras.behaviors:
+            class_info = self.class_info_now(cell, record)
+            if class_info is not None:
+                return class_info.cares_for_children
+        elif isinstance(extras.behaviors[0].subject, Actor):
+            return class_info_of(type(extras.behaviors[0].subject)).cares_for_children
+        return extras is not None and extras.on_signal is not None
+
+    def set_deadline(self, cell: Cell, record: ActorRecord) -> None:
+        """Force the actor to end if it has not by then; the first deadline stands, until it has had its effect."""
+        extras = record.ensure_extras()
+        if extras.deadline is not None and extras.deadline.is_over():
+            self.clear_deadline(record)
+        if extras.deadline is None:
+            seconds = forcing.patience_of(self, record)
+            if seconds < inf:
+                extras.deadline = forcing.Deadline(cell, seconds)
+
+    def clear_deadline(self, record: ActorRecord) -> None:
+        """It has ended in time."""
+        extras = record.ensure_extras()
+        if extras.deadline is not None:
+            extras.deadline.disarm(self.loop.timers)
+            extras.deadline = None
+
+    def note_forced(self, cell: Cell) -> None:
+        """Remember that an actor had to be forced: that is how it will have ended, unless it was by a failure."""
+        self.forced.note(cell)
+        record = cell.record
+        if isinstance(record, ActorRecord):
+            extras = record.ensure_extras()
+            extras.forced = True
+            if extras.ending is NORMAL or extras.ending is SHUTDOWN:
+                extras.ending = FORCED
+
+
+def _notify_related(extras: Extras, cell: Cell, ref: ActorRef, reason: ExitReason) -> None:
+    """Tell those that monitor an actor, and those linked to it, that it has ended."""
+    of_monitors = () if extras.monitors is None else extras.monitors.notices(reason)
+    of_links = () if extras.links is None else extras.links.notices(cell, ref, reason)
+    notify_in_batches(cell.loop, chain(of_monitors, of_links))
+
+
+def _ending_of(record: ActorRecord, reason: ExitReason) -> ExitReason:
+    """How it will have ended, for those who go on with its ending: by `reason`, unless a hook had other ideas."""
+    extras = record.ensure_extras()
+    if extras.ending is None:
+        extras.ending = reason
+    decided: ExitReason = extras.ending
+    return decided
