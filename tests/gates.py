@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from _thread import get_ident
-from collections.abc import Generator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from greenroom.actor.records.systems import systems
 
-__all__ = ["Event", "Gate", "idle_elsewhere", "turns"]
+__all__ = ["Event", "Gate", "idle_elsewhere", "standstill", "turns"]
 
 
 _GLANCE = 1.0
 """Seconds after which one who waits for a turn of another loop looks whether a handler holds that."""
+_PATIENCE = 120.0
+"""Seconds that a thread has to do what it must."""
 _STEPS = 10
 """Turns of asyncio that a loop has at most, for one of another thread's."""
 
@@ -70,6 +72,29 @@ async def _turn_on(poller: Any) -> bool:
         if poller.loop.ticks == ticks:
             future.cancel()
             return False
+
+
+@contextmanager
+def standstill(system: Any) -> Iterator[None]:
+    """Have the other loops of a system stand still, so that what is sent meanwhile reaches all of them in one tick.
+
+    As it does on one loop, while nothing is awaited. Nothing can be spawned, nor looked at, that needs those loops.
+    """
+    pollers = [] if system._loops is None else [thread.poller for thread in system._loops.threads]
+    go_on = threading.Event()
+    try:
+        for poller in pollers:
+            holds = threading.Event()
+
+            def hold(holds: threading.Event = holds) -> None:
+                holds.set()
+                go_on.wait(_PATIENCE)
+
+            poller.home().call_soon_threadsafe(hold)
+            assert holds.wait(_PATIENCE)
+        yield
+    finally:
+        go_on.set()
 
 
 class Gate:

@@ -103,8 +103,10 @@ def test_a_circle_that_was_broken_leaves_everybody_at_work(play: Play) -> None: 
             assert_is_circle(await soon(a.ask((b, a), timeout=None)), a, b)
         assert await soon(a.ask((b,))) == await soon(b.ask((a,))) == "the end"
         await system.settle()
-        # What was asked last is handled when its actor is free, and its reply has nobody to go to.
-        assert system.ledger().late_replies == 3
+        # What was asked last is handled when its actor is free, and its reply has nobody to go to. On two loops both
+        # may find the circle: then neither waits for the other's reply.
+        late = system.ledger().late_replies
+        assert late in (range(3, 7) if play.backend == "spread" else [3])
 
     play(program)
 

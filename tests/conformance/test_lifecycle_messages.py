@@ -12,7 +12,7 @@ import pytest
 from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, Context, ExitKind, Lane, MailboxConfig
 from greenroom.errors import NameTaken
 from tests.conformance.lives import STARTING, STOPPING, HookedAsync, Plain, PlainAsync, every_hooked, every_kind
-from tests.gates import Event, Gate, turns
+from tests.gates import Event, Gate, standstill, turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -117,12 +117,13 @@ def test_orders_are_looked_for_between_every_two_messages(play: Play, kind: Any,
 def test_orders_are_accepted_however_full_the_mailbox_is(play: Play) -> None:  # case 11, M2
     async def program(system: ActorSystem) -> None:
         refs = [system.spawn(Plain, mailbox=MailboxConfig(capacity=1)) for _ in range(4)]
-        for ref in refs:
-            ref.tell("the only one")
-        refs[0].stop()
-        refs[1].kill()
-        refs[2].fail(ValueError("on purpose"))
-        refs[3].stop(after_queued=True)
+        with standstill(system):
+            for ref in refs:
+                ref.tell("the only one")
+            refs[0].stop()
+            refs[1].kill()
+            refs[2].fail(ValueError("on purpose"))
+            refs[3].stop(after_queued=True)
         kinds = [(await ref.terminated()).kind for ref in refs]
         assert kinds == [ExitKind.NORMAL, ExitKind.KILLED, ExitKind.FAIL, ExitKind.NORMAL]
         assert [system.ledger(ref).handled for ref in refs] == [0, 0, 0, 1]

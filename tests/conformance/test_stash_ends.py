@@ -23,6 +23,7 @@ from greenroom.errors import ConfigError, MessageDropped, NoMessage, StashFull
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.cast import Listener
 from tests.conformance.doors import Door
+from tests.gates import standstill
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -159,7 +160,8 @@ def test_what_is_stashed_when_an_actor_stops_is_drained_first(
     async def program(system: ActorSystem) -> None:
         heir = system.spawn(Listener, heard)
         ref = system.spawn(receive, drain=Drain.REDIRECT(heir) if drain == "redirect" else drain)
-        asks = [ref.ask(message) for message in (1, 2, "last", "queued")]
+        with standstill(system):
+            asks = [ref.ask(message) for message in (1, 2, "last", "queued")]
         await ref.terminated()
         for ask in asks:
             if error is None:

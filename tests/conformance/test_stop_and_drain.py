@@ -25,7 +25,7 @@ from greenroom.errors import ConfigError, GreenroomError, MessageDropped
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.askers import until
 from tests.conformance.lives import HookedAsync, Plain, ended
-from tests.gates import Gate
+from tests.gates import Gate, standstill
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -258,10 +258,11 @@ def test_a_redirect_to_an_actor_whose_order_cannot_be_told_loses_nothing_silentl
     async def program(system: ActorSystem) -> None:
         target = system.spawn(Plain, mailbox=MailboxConfig(priority=lambda message: 1 // message))
         ref = system.spawn(Plain, drain=Drain.REDIRECT(target))
-        for number in (1, 0, 2):
-            ref.tell(number)
-        asked = ref.ask(0, timeout=None)
-        ref.stop()
+        with standstill(system):
+            for number in (1, 0, 2):
+                ref.tell(number)
+            asked = ref.ask(0, timeout=None)
+            ref.stop()
         await ended(system, ref)
         with pytest.raises(GreenroomError):
             await asked
