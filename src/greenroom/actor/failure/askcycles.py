@@ -7,6 +7,9 @@ comes back to the actor whose wait it began with, none of them could ever answer
 **Why none is missed.** Each wait sends a probe, and a handler is suspended before its loop takes in the next probe. So
 when the last actor of a circle begins to wait, its probe finds all the others waiting.
 
+**Why none is made up.** Whoever is found waiting still owes the answer that the probe has followed to it, and gives
+none while it waits. So all those before it wait on, too, unless they give up.
+
 An actor that has failed, and whose parent has to decide on it, waits for that parent. If the circle leads through such
 a one, the question to it is broken off, as on one loop.
 """
@@ -63,7 +66,7 @@ class Probe:
 
     def _look(self, cell: Cell) -> None:
         """Whom the actor of `cell` waits for. On its own thread."""
-        if self._origin.done():
+        if self._origin.done() or self._is_owed_no_more(cell):
             return
         question = awaited_by(cell)
         if question is not None:
@@ -74,6 +77,12 @@ class Probe:
         if decider is not None and self._broken_off is None:
             self._broken_off = (self._last, *what_to_say(cell, decider))
             self._go_to(decider)
+
+    def _is_owed_no_more(self, cell: Cell) -> bool:
+        """Whether the actor of `cell` has answered what it was asked, or left that to another, before this came."""
+        question = self._last
+        goes_by_decider = self._broken_off is not None and self._broken_off[0] is question
+        return question.replied or not (goes_by_decider or question.peek_target() is cell)
 
     def _close(self) -> None:
         if self._broken_off is None:
