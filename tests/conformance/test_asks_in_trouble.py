@@ -15,13 +15,14 @@ from greenroom import (
     ActorSystem,
     ActorTerminated,
     AskTimeout,
+    Behaviors,
     Context,
     Drain,
     MonotonicClock,
 )
-from greenroom.errors import NotStarted, WaitsForItself
+from greenroom.errors import GreenroomError, NotStarted, WaitsForItself
 from greenroom.testing import assert_ledger_balanced
-from tests.gates import Gate
+from tests.gates import Gate, standstill
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -51,6 +52,35 @@ def test_a_timeout_ends_the_ask_though_the_actor_is_suspended_and_the_loop_aslee
         gate.set_result(None)
 
     play(program, clock=MonotonicClock())
+
+
+@pytest.mark.parametrize("fate", ["unhandled", "dead_letter", "drop"])
+def test_an_ask_ends_after_all_have_been_told_what_became_of_its_message(play: Play, fate: str) -> None:  # cases 25, 26
+    asks: list[Any] = []
+    heard: list[bool] = []
+
+    class Observer:
+        def dead_letter(self, recipient: Any, message: Any, sender: Any, why: str) -> None:
+            heard.append(asks[0].done())
+
+        def message_dropped(self, ref: Any, message: Any, lane: Any) -> None:
+            heard.append(asks[0].done())
+
+    async def program(system: ActorSystem) -> None:
+        system.observers.add(Observer())
+        ref = system.spawn(
+            lambda ctx, message: Behaviors.unhandled, drain=Drain.DROP if fate == "drop" else Drain.DEAD_LETTER
+        )
+        await ref.started()
+        with standstill(system):
+            asks.append(ref.ask("message", timeout=None))
+            if fate != "unhandled":
+                ref.stop()
+        with pytest.raises(GreenroomError):
+            await asks[0]
+        assert heard == [False]
+
+    play(program)
 
 
 @pytest.mark.real

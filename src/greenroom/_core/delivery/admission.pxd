@@ -74,7 +74,7 @@ cdef class Admission(AdmissionBase):
     @cython.locals(tally=Tally)
     cpdef count_lost(self, Cell cell, unsigned long long messages)
     @cython.locals(tally=Tally)
-    cpdef count_unhandled(self, Cell cell, object sender)
+    cpdef count_unhandled(self, Cell cell)
     @cython.locals(tally=Tally)
     cpdef count_withdrawn(self, Cell cell, Receipt receipt)
     @cython.locals(tally=Tally)

@@ -305,9 +305,9 @@ class Admission(AdmissionBase):
             self._give_up_redirected(target, message, sender, f"it cannot be sent: {in_words(exc)}")
 
     def _give_up_redirected(self, target: Cell, message: object, sender: object, why: str) -> None:
+        self.host.dead_letter(target, message, sender, why)
         if isinstance(sender, Receipt):
             sender.discard(why)
-        self.host.dead_letter(target, message, sender, why)
 
     def count_stashed(self, cell: Cell, change: int) -> None:
         """Messages were put aside, or taken back."""
@@ -402,13 +402,11 @@ class Admission(AdmissionBase):
         tally.lost += messages
         self.totals.lost += messages
 
-    def count_unhandled(self, cell: Cell, sender: object) -> None:
+    def count_unhandled(self, cell: Cell) -> None:
         """A handler said that a message was not for its actor."""
         tally = cell.count_aside()
         tally.unhandled += 1
         self.totals.unhandled += 1
-        if isinstance(sender, Receipt):
-            sender.discard("unhandled")
 
     def count_withdrawn(self, cell: Cell, receipt: Receipt) -> None:
         """A message whose receipt had withdrawn it came up."""
@@ -437,18 +435,25 @@ class Admission(AdmissionBase):
             self.hooks.emit("mailbox_full", cell.shown(), message, lane)
 
     def tell_dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Tell whoever should know that a message was dropped. From any thread."""
-        if isinstance(sender, Receipt):
-            sender.discard("dropped")
-        self.host.dropped(cell, message, sender, lane)
-        if self.hooks.message_dropped:
-            self.hooks.emit("message_dropped", cell.shown(), message, lane)
+        """Tell whoever should know that a message was dropped. From any thread.
+
+        Whoever asked comes last, here and below: on another loop it goes on at once, and finds that all is told.
+        """
+        try:
+            self.host.dropped(cell, message, sender, lane)
+            if self.hooks.message_dropped:
+                self.hooks.emit("message_dropped", cell.shown(), message, lane)
+        finally:
+            if isinstance(sender, Receipt):
+                sender.discard("dropped")
 
     def tell_dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
         """Tell whoever should know that a message will never be handled. From any thread."""
-        if isinstance(sender, Receipt):
-            sender.discard(why)
-        self.host.dead_letter(cell, message, sender, why)
-        if self.hooks.dead_letter:
-            shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
-            self.hooks.emit("dead_letter", cell.shown(), message, shown, why)
+        try:
+            self.host.dead_letter(cell, message, sender, why)
+            if self.hooks.dead_letter:
+                shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
+                self.hooks.emit("dead_letter", cell.shown(), message, shown, why)
+        finally:
+            if isinstance(sender, Receipt):
+                sender.discard(why)

@@ -420,11 +420,15 @@ class Visits:
         kind = self.kind
         self.kind = NOTHING
         if kind == MESSAGE:
-            self.admission.count_unhandled(cell, self.sender)
+            self.admission.count_unhandled(cell)
             if cell.ended == ADRIFT:
                 self._come_home(cell)
         if kind == MESSAGE or kind == NOTICED:  # noqa: SIM109 - a tuple to search in would be an object
-            self.host.unhandled(cell, self.message, self.sender)
+            try:
+                self.host.unhandled(cell, self.message, self.sender)
+            finally:
+                if kind == MESSAGE and isinstance(self.sender, Receipt):
+                    self.sender.discard("unhandled")  # last, as in `tell_dead_letter`
 
     def stash(self) -> tuple[object, object, int]:
         """Take the message in hand away to be handled later, with its sender and lane; there must be one."""

@@ -251,8 +251,10 @@ class RemoteMessages(Handoff):
             self._executor.stash(message, sender, self.lane)
             admission.count_stashed(self.cell, 1)
         elif what == UNHANDLED:
-            admission.count_unhandled(self.cell, sender)
+            admission.count_unhandled(self.cell)
             self.cell.loop.host.unhandled(self.cell, message, sender)
+            if isinstance(sender, Receipt):
+                sender.discard("unhandled")
 
     def _note_deferred(self, done: int, stashed: set[int]) -> None:
         """Mark questions as deferred whose handler is done and that have no answer. Stashed ones are ours again."""
