@@ -54,6 +54,9 @@ T = TypeVar("T")
 
 _numbers = itertools.count(1)
 
+_SIMULATED_CORES = 4
+"""Loops of a simulated system that is to have one for each core: as many on every machine."""
+
 
 # Both bases have `spawn`: `Spawns` has its types, `Spawner` its code.
 class ActorSystem(Running, Spawns, Spawner):
@@ -102,8 +105,7 @@ class ActorSystem(Running, Spawns, Spawner):
         self._dispatchers: Dispatchers | None = None
         # The further loops, if it has any.
         self._loops: SystemLoops | None = None
-        # A simulation runs all of it on one loop.
-        count = self.config.loop_count() if self._loop.director is None else 1
+        count = self._loop_count()
         if count > 1:
             self._all_loops(count)
         enrol(self)
@@ -201,6 +203,18 @@ class ActorSystem(Running, Spawns, Spawner):
 
     # -- loops
 
+    def _may_have_loops(self) -> bool:
+        """Whether it may have more than one: not in a harness, which has one actor to run."""
+        director = self._loop.director
+        return director is None or director.stage is not None
+
+    def _loop_count(self) -> int:
+        if not self._may_have_loops():
+            return 1
+        if self._loop.director is not None and self.config.loops == "cores":
+            return _SIMULATED_CORES
+        return self.config.loop_count()
+
     def _all_loops(self, count: int) -> SystemLoops:
         """All loops, of which there are more than one from now on."""
         from greenroom.system.loops.group import SystemLoops  # which a program with one loop does not import
@@ -222,7 +236,7 @@ class ActorSystem(Running, Spawns, Spawner):
 
         if isinstance(settings, Spread) and self._loops is not None:
             return self._loops.least_loaded()
-        if isinstance(settings, LoopSettings) and self._loop.director is None:
+        if isinstance(settings, LoopSettings) and self._may_have_loops():
             return self._call("spawn()", lambda: (self._loops or self._all_loops(1)).named(dispatcher, settings.core))
         return self._life
 
@@ -259,6 +273,8 @@ class ActorSystem(Running, Spawns, Spawner):
             return action()
         if self._shutdown.phase == Phase.NEW:
             raise NotStarted(self.name, f"{what} from another thread")
+        if self._loop.director is not None and self._loop.director.stage is not None:
+            return self._loop.director.stage.call(self._loop, action)  # from another virtual thread
         future: ThreadFuture[T] = ThreadFuture()
 
         def act() -> None:

@@ -31,6 +31,7 @@ cdef class Admission(AdmissionBase):
     cdef _admit_by_key(self, Cell cell, object message, object sender)
     @cython.locals(tally=Tally)
     cpdef deliver(self, Cell cell, object message, object sender, object lane)
+    cpdef deliver_sent(self, Cell cell, object message, object sender, object lane)
     cpdef let_in_promised(self, Cell cell, object message, object sender, object lane)
     @cython.locals(promised=int)
     cdef bint _is_full(self, Cell cell, object lane) except? True

@@ -160,6 +160,17 @@ class Admission(AdmissionBase):
         except BaseException as exc:
             self._turn_away_keyless(cell, message, sender, exc)
 
+    def deliver_sent(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """As `deliver`, for what a foreign thread sent to a mailbox that drops its oldest."""
+        if self.director is None:
+            self.deliver(cell, message, sender, lane)
+            return
+        # The director was told when it was sent.
+        try:
+            self.decide(cell, message, sender, lane)
+        except BaseException as exc:
+            self._turn_away_keyless(cell, message, sender, exc)
+
     def let_in_promised(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Let in a message from a foreign thread, for which there is room."""
         try:

@@ -3,6 +3,7 @@ from greenroom._core.capi cimport fence
 from greenroom._core.current cimport sender_here
 from greenroom._core.mailbox.cell cimport Cell, add_reserved
 from greenroom._core.delivery.admission cimport Admission
+from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.intake cimport Intake, entry_part, has_entry
 from greenroom._core.fastrlock cimport FastRLock
 
@@ -33,19 +34,21 @@ cdef class Inbound:
     cdef public object rouse
     cpdef bint waiting(self)
     cpdef tell(self, Cell cell, object message, object sender, object lane)
-    @cython.locals(entry=tuple)
+    @cython.locals(entry=tuple, director=Director)
     cpdef offer(self, Cell cell, object message, object sender, object lane)
+    cdef bint _has_room(self, Cell cell, object lane) except? True
     @cython.locals(reserved=int)
     cdef bint _put_quickly(self, Cell cell, object message, object sender) except? True
     @cython.locals(late=list, cell=Cell)
     cdef _bury_late(self)
     @cython.locals(cell=Cell)
     cdef object _place(self, tuple entry)
+    @cython.locals(director=Director)
     cpdef bint offer_if_room(self, Cell cell, object message, object sender, object lane) except? True
     cpdef bint call_to_line(self, Cell cell, object action) except? True
     cpdef _arrive(self, Cell cell, object action)
     cdef _refuse(self, Cell cell, object message, object sender, object lane)
-    @cython.locals(parked=Parked)
+    @cython.locals(parked=Parked, director=Director)
     cpdef notify(self, Cell cell, object notice)
     cpdef order(self, Cell cell, object action)
     cpdef bint call(self, Cell cell, object action) except? True

@@ -16,7 +16,8 @@ something puts it in, and then looks whether the loop sleeps or has closed. With
 either side, one of them sees the other.
 
 A simulation brings nothing to a real loop: when that would act on it, and what came of it, is not the same next time.
-Who tries is refused here, where all ways into another loop meet, before anything has changed.
+Who tries is refused here, where all ways into another loop meet, before anything has changed. What one loop of a
+simulation sends another is a foreign thread's too: its director is told of it here.
 """
 
 from __future__ import annotations
@@ -158,6 +159,9 @@ class Inbound:
                 self._admission.host.examine(cell, message)
             if lane is not _DATA and cell.flags & (OFFLOADED | INTERCEPTED):
                 self._note_urgent(cell)
+        director = self._admission.director
+        if director is not None and director.sends(cell, message, sender, lane):
+            return
         if COMPILED and lane is _DATA and self._put_quickly(cell, message, sender):
             return
         entry = (cell, lane, message, sender)
@@ -252,12 +256,26 @@ class Inbound:
             return False
         if lane is not _DATA and cell.flags & OFFLOADED:
             self._note_urgent(cell)
+        director = self._admission.director
+        if director is not None:
+            director.approaches(cell)
+            if not self._has_room(cell, lane):
+                return False
+            if director.sends(cell, message, sender, lane):
+                return True
         with self._lock:
             waited_for = cell.flags & ROOM or cell in self._lines
             if self.closed or cell.closed or waited_for or not self._reserve(cell, lane):
                 return False
             self._append((cell, lane, message, sender))
         self._end_sleep()
+        return True
+
+    def _has_room(self, cell: Cell, lane: Lane) -> bool:
+        """Whether `offer_if_room` would let a message in. In a simulation, where nobody comes between."""
+        if self.closed or cell.closed or cell.flags & ROOM or cell in self._lines or not self.promise(cell, lane):
+            return False
+        self.redeem(cell, lane)
         return True
 
     def call_to_line(self, cell: Cell, action: Callable[[], object]) -> bool:
@@ -290,6 +308,9 @@ class Inbound:
         """Queue a notice for `cell` from a foreign thread."""
         if directing:
             self.refuse_simulated(cell)
+        director = self._admission.director
+        if director is not None and director.notifies(cell, notice):
+            return
         with self._lock:
             if self.closed:
                 return
@@ -524,7 +545,7 @@ class Inbound:
             if sender is NOTICE:
                 cell.notify(message)
             else:
-                self._admission.deliver(cell, message, sender, lane)
+                self._admission.deliver_sent(cell, message, sender, lane)
 
     def _unpark(self, cell: Cell, lane: Lane) -> tuple[object, object]:
         with self._lock:

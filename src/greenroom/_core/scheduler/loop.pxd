@@ -40,6 +40,7 @@ cdef class Loop:
     cpdef double now(self) except? -1.0
     cpdef adopt(self)
     cpdef step_aside(self)
+    cpdef come_back(self)
     cdef _require_own_thread(self, str what)
     cdef _require_own(self, Cell cell)
     @cython.locals(cell=Cell)

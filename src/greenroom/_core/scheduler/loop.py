@@ -88,7 +88,8 @@ class Loop:
             from greenroom._core.simulation.recorder import EventRecorder  # which only simulations need
 
             director.loops.append(self)
-            self.hooks.trust(EventRecorder(director))
+            if blocks is None:  # else it is a further loop of a system, and its observers are those of the first
+                self.hooks.trust(EventRecorder(director))
         self.table = CellTable(self.limits.max_actors, blocks)
         self.timers = Timers(self.runq, self.tick_budget, self.limits.max_timers)
         self.admission = Admission(self.host, self.hooks, self.director, propagation)
@@ -131,8 +132,12 @@ class Loop:
         self.runq.thread = get_ident()
 
     def step_aside(self) -> None:
-        """Be nobody's until `adopt`: for as long as something else has this thread, a simulation say. Not in a tick."""
+        """Be nobody's until `adopt` or `come_back`: for as long as something else has this thread, a simulation say."""
         self.runq.thread = 0
+
+    def come_back(self) -> None:
+        """Belong to the calling thread again, after `step_aside`; in a tick too."""
+        self.runq.thread = get_ident()
 
     def _require_own_thread(self, what: str) -> None:
         if (COMPILED and thread_ident() != self.runq.thread) or (not COMPILED and get_ident() != self.runq.thread):

@@ -7,6 +7,7 @@ cdef double inf, _LONGEST_SLEEP
 cdef class Poller:
     cdef readonly Loop loop
     cdef object _aio, _soon, _later, _watches, _context, _callback
+    cdef readonly object _place
     cdef double _later_at
     cdef unsigned long _thread
     cdef bint _is_manual

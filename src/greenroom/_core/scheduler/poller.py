@@ -40,7 +40,7 @@ def _introduce(thread: int) -> None:
     if not together:
         del _attached[thread]
     for poller in together:
-        others = [ref(other.loop.runq) for other in together if other is not poller]
+        others = [ref(other.loop.runq) for other in together if other is not poller and other._place is poller._place]
         poller.loop.visits.stand_beside(tuple(others))
 
 
@@ -64,8 +64,9 @@ class Poller:
         self.is_timeline = True
         # Called after each tick, if somebody wants to know: what the tick brought about can be sent in one piece.
         self.after_tick: Callable[[], object] | None = None
-        # Where it was attached.
+        # Where it was attached: on which thread, and in a simulation, on which virtual thread of it.
         self._thread = 0
+        self._place: asyncio.AbstractEventLoop | None = None
         # Bound once, from attach to detach.
         self._callback: Callable[[], None] | None = None
 
@@ -88,6 +89,7 @@ class Poller:
             loop.clock.join(self)
         loop.runq.asleep = False
         self._thread = loop.runq.thread
+        self._place = None if loop.director is None else inside
         _attached.setdefault(self._thread, WeakSet()).add(self)
         _introduce(self._thread)
         self._tick_soon()
@@ -112,7 +114,7 @@ class Poller:
             self._watches.close()
             self._watches = None
         self._cancel_handles()
-        self._aio = self._callback = None
+        self._aio = self._callback = self._place = None
         self._tell_idle()
 
     def _cancel_handles(self) -> None:

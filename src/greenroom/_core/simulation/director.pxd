@@ -22,10 +22,10 @@ cdef class Director:
     cdef readonly VirtualClock clock
     cdef readonly object seed
     cdef readonly long long step, last_step, max_steps, last_actor
-    cdef public object outside, faults
+    cdef public object outside, faults, stage
     cdef public dict choices
     cdef readonly dict visited
-    cdef Cell _chosen
+    cdef object _chosen
     cdef public object refused, interrupt
     cdef public tuple fatal
     cdef public list unheeded
@@ -40,6 +40,8 @@ cdef class Director:
     cpdef allow(self, long long steps)
     @cython.locals(position=Py_ssize_t)
     cpdef Py_ssize_t next(self, RunQueue runq) except -1
+    @cython.locals(position=Py_ssize_t, mark=cython.ulonglong, number=cython.ulonglong)
+    cpdef Py_ssize_t next_thread(self, list threads, list names) except -1
     @cython.locals(wanted=Py_ssize_t)
     cpdef Py_ssize_t budget(self, Py_ssize_t usual) except -1
     cpdef bint ends_tick(self) except? True

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sized
 
     from greenroom._core.simulation.faultport import FaultPort
+    from greenroom._core.simulation.stage import Stage
     from greenroom.lanes import Lane
 
 __all__ = ["Director", "directing", "director_here"]
@@ -78,6 +79,7 @@ class Director:
         "refused",
         "schedule",
         "seed",
+        "stage",
         "step",
         "unheeded",
         "visited",
@@ -95,13 +97,15 @@ class Director:
         self.loops: list[Any] = []
         # What asyncio has to do; set by whoever runs it.
         self.outside: Sized = ()
+        # Where loops find virtual threads of their own, if there are such.
+        self.stage: Stage | None = None
         self.faults: FaultPort | None = None
         # What the schedule does otherwise than the real loop, if somebody wants to know: step to position, budget and
         # pause, as `Scripted` takes it.
         self.choices: dict[int, tuple[int, int, int]] | None = None
-        # And whom it visited at those steps.
-        self.visited: dict[int, Cell] = {}
-        self._chosen: Cell | None = None
+        # And whom it visited at those steps, or which virtual thread went on.
+        self.visited: dict[int, Cell | str] = {}
+        self._chosen: Cell | str | None = None
         # What was tried in an actor that a simulation refuses, for whoever supervises it makes it go unseen.
         self.refused: SimulationRefused | None = None
         # The same of exceptions of these kinds: those that nobody was told, each with who let it out.
@@ -138,6 +142,19 @@ class Director:
             self._chosen = runq.at(position)
             if position != 0:
                 self._write_choice(position, 0, 0)
+        return position
+
+    def next_thread(self, threads: list[int], names: list[str]) -> int:
+        """A step begins: the position of the virtual thread that goes on, of several that are ready."""
+        self.step += 1
+        self._number = self.step
+        position = self.schedule.choose_thread(self.step, threads)
+        number = threads[position]
+        mark = (self.fingerprint ^ (number + 1) ^ (self.step << 36)) & ALL_BITS
+        self.fingerprint = (mark * PRIME) & ALL_BITS
+        if self.choices is not None and position != 0:
+            self._chosen = names[position]
+            self._write_choice(position, 0, 0)
         return position
 
     def budget(self, usual: int) -> int:

@@ -7,6 +7,7 @@ cdef int WINDOW, LONGEST, SHORTEST
 
 cdef class Schedule:
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
+    cpdef Py_ssize_t choose_thread(self, long long step, list threads) except -1
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True
 
@@ -16,6 +17,7 @@ cdef class Fifo(Schedule):
 cdef class Shuffled(Schedule):
     cdef SplitMix _prng
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
+    cpdef Py_ssize_t choose_thread(self, long long step, list threads) except -1
     @cython.locals(bits=cython.ulonglong)
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True
@@ -25,11 +27,15 @@ cdef class Pct(Schedule):
     cdef set _changes
     cdef dict _priorities
     cdef double _outside, _lowest
-    cdef long long _last, _head
-    cdef Py_ssize_t _passed
+    cdef long long _last, _head, _thread_head
+    cdef Py_ssize_t _passed, _thread_passed
     cdef bint _has_waited(self, long long head)
     @cython.locals(position=Py_ssize_t)
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
+    @cython.locals(position=Py_ssize_t)
+    cpdef Py_ssize_t choose_thread(self, long long step, list threads) except -1
+    @cython.locals(best=Py_ssize_t, position=Py_ssize_t, highest=double, priority=double)
+    cdef Py_ssize_t _first_thread(self, list threads) except -1
     @cython.locals(best=Py_ssize_t, position=Py_ssize_t, highest=double, priority=double)
     cdef Py_ssize_t _first(self, RunQueue runq) except -1
     cdef double _priority_of(self, long long actor) except? -1.0
@@ -37,9 +43,11 @@ cdef class Pct(Schedule):
     cpdef bint pauses(self, long long step) except? True
 
 cdef long long _number_of(Cell cell) except -1
+cdef long long _key_of(long long thread) except? -1
 
 cdef class Scripted(Schedule):
     cdef dict _script
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
+    cpdef Py_ssize_t choose_thread(self, long long step, list threads) except -1
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True

@@ -3,6 +3,9 @@
 A schedule answers three questions at each *step*, which is one visit to one actor. Zero is always what the real loop
 does: the first in the queue, a visit of full length, no pause before the budgets are spent. So a schedule can be
 written down as what it does otherwise, and the shorter that is, the easier it is to understand (`Scripted`).
+
+Where loops have virtual threads of their own, it is a step too to choose which of several goes on. Zero is then the one
+that waited longest.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ class Schedule:
 
     def choose(self, step: int, runq: RunQueue) -> int:
         """The position in the queue of the actor to visit; there is at least one."""
+        return 0
+
+    def choose_thread(self, step: int, threads: list[int]) -> int:
+        """The position of the virtual thread that goes on: these are ready, the one that waited longest first."""
         return 0
 
     def budget(self, step: int) -> int:
@@ -58,6 +65,10 @@ class Shuffled(Schedule):
         """Whichever of them."""
         return 0 if runq.count == 1 else self._prng.below(min(runq.count, WINDOW))
 
+    def choose_thread(self, step: int, threads: list[int]) -> int:
+        """Whichever of them."""
+        return self._prng.below(len(threads))
+
     def budget(self, step: int) -> int:
         """One message half of the time, else up to eight or as many as usual: each finds other bugs."""
         bits = self._prng.draw()
@@ -79,7 +90,18 @@ class Pct(Schedule):
     program runs is not known beforehand, so each seed has its own idea of that too.
     """
 
-    __slots__ = ("_changes", "_head", "_last", "_lowest", "_outside", "_passed", "_priorities", "_prng")
+    __slots__ = (
+        "_changes",
+        "_head",
+        "_last",
+        "_lowest",
+        "_outside",
+        "_passed",
+        "_priorities",
+        "_prng",
+        "_thread_head",
+        "_thread_passed",
+    )
 
     def __init__(self, seed: int, depth: int) -> None:
         self._prng = SplitMix(seed)
@@ -95,6 +117,9 @@ class Pct(Schedule):
         # Who stands first, and for how many steps it did.
         self._head = -1
         self._passed = 0
+        # The same of virtual threads.
+        self._thread_head = -1
+        self._thread_passed = 0
 
     def choose(self, step: int, runq: RunQueue) -> int:
         """The one with the highest priority."""
@@ -107,6 +132,30 @@ class Pct(Schedule):
             position = 0
         self._last = _number_of(runq.at(position))
         return position
+
+    def choose_thread(self, step: int, threads: list[int]) -> int:
+        """The one with the highest priority; virtual threads have theirs as actors do."""
+        position = self._first_thread(threads)
+        if step in self._changes:
+            self._lowest -= 1.0
+            self._priorities[_key_of(threads[position])] = self._lowest
+            position = self._first_thread(threads)
+        self._thread_passed = self._thread_passed + 1 if threads[0] == self._thread_head else 0
+        self._thread_head = threads[0]
+        if self._thread_passed >= PATIENCE_STEPS:
+            self._thread_passed = 0
+            position = 0
+        return position
+
+    def _first_thread(self, threads: list[int]) -> int:
+        best = 0
+        highest = self._priority_of(_key_of(threads[0]))
+        for position in range(1, len(threads)):
+            priority = self._priority_of(_key_of(threads[position]))
+            if priority > highest:
+                best = position
+                highest = priority
+        return best
 
     def _has_waited(self, head: int) -> bool:
         """Whether the first in the queue has been passed over often enough."""
@@ -151,6 +200,11 @@ def _number_of(cell: Cell) -> int:
     return cell.id
 
 
+def _key_of(thread: int) -> int:
+    """The number of a virtual thread among those of actors."""
+    return -2 - thread
+
+
 class Scripted(Schedule):
     """What was written down: for a step, the position, the budget and the pause; nothing stands for zeros."""
 
@@ -163,6 +217,11 @@ class Scripted(Schedule):
         """As written; where fewer wait than that, the last of them."""
         noted = self._script.get(step)
         return 0 if noted is None else min(noted[0], runq.count - 1)
+
+    def choose_thread(self, step: int, threads: list[int]) -> int:
+        """As written; where fewer are ready than that, the last of them."""
+        noted = self._script.get(step)
+        return 0 if noted is None else min(noted[0], len(threads) - 1)
 
     def budget(self, step: int) -> int:
         """As written."""

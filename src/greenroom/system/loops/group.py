@@ -21,6 +21,7 @@ from greenroom.system import watchdog
 from greenroom.system.eventloop import LoopTimeout, loop_factory
 from greenroom.system.loops.calls import LoopCalls
 from greenroom.system.loops.quiet import QuietLoops, is_at_rest
+from greenroom.system.loops.simulated import SimulatedCalls, SimulatedThread
 from greenroom.system.loops.thread import LoopThread
 from greenroom.system.loops.timeline import LoopsTimeline
 from greenroom.system.paths import number_in
@@ -47,9 +48,10 @@ class SystemLoops:
         self._system = system
         self._blocks = SlotBlocks()
         system._loop.table.share(self._blocks)
-        self._home_calls = LoopCalls(system._loop)
+        self._is_simulated = system._loop.director is not None
+        self._home_calls = SimulatedCalls(system._loop) if self._is_simulated else LoopCalls(system._loop)
         # Those that actors are spread over, and those of dispatchers, by name.
-        self.threads = [LoopThread(system, number, self._blocks) for number in range(1, count)]
+        self.threads = [self._make_thread(number) for number in range(1, count)]
         self._spread = [system._life, *(thread.life for thread in self.threads)]
         self._named: dict[str, LoopThread] = {}
         # How many steps of the system's end are under way on other threads.
@@ -57,6 +59,10 @@ class SystemLoops:
         self._count_timers_together()
         self._timeline = LoopsTimeline(system._poller, self.threads, lambda: self.steps)
         system._poller.is_timeline = False
+
+    def _make_thread(self, number: int, core: int | None = None) -> LoopThread:
+        make = SimulatedThread if self._is_simulated else LoopThread
+        return make(self._system, number, self._blocks, core)
 
     @property
     def lives(self) -> list[Lifecycle]:
@@ -73,7 +79,7 @@ class SystemLoops:
         """The host of the loop that a dispatcher has for itself, made on first use. On the home loop's thread."""
         thread = self._named.get(dispatcher)
         if thread is None:
-            thread = LoopThread(self._system, len(self.threads) + 1, self._blocks, core)
+            thread = self._make_thread(len(self.threads) + 1, core)
             if self._system._poller.home() is not None:
                 self._start_one(thread)
                 self._join_clock()
@@ -144,9 +150,9 @@ class SystemLoops:
             clock.join(self._timeline)
 
     def _start_one(self, thread: LoopThread) -> None:
-        thread.start(loop_factory())
+        thread.start(None if self._is_simulated else loop_factory())
         patience = self._system.config.stuck_after
-        if patience > 0:
+        if patience > 0 and not self._is_simulated:
             watchdog.watch(thread, patience)
 
     def release(self) -> list[Thread]:
@@ -155,7 +161,8 @@ class SystemLoops:
         if isinstance(clock, ManualClock):
             clock.leave(self._timeline)
         for thread in self.threads:
-            watchdog.unwatch(thread)
+            if not self._is_simulated:
+                watchdog.unwatch(thread)
             thread.release()
         return [thread.thread for thread in self.threads if thread.thread is not None and thread.thread.is_alive()]
 
@@ -209,6 +216,8 @@ class SystemLoops:
         """End what remains, and the loops."""
         for thread in self.threads:
             await self._step(thread, partial(_force_and_stop, thread, late))
+        for thread in self.threads:
+            await thread.end_tasks()
 
     def stop_at_once(self, late: bool) -> None:
         """The same, where asyncio has no further turn."""

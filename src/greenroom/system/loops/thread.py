@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from greenroom.system.config import SystemConfig
     from greenroom.system.loops.ports import OwningSystem
 
-__all__ = ["LoopThread"]
+__all__ = ["LoopThread", "done"]
 
 _log = RuntimeLog()
 
@@ -122,6 +122,9 @@ class LoopThread:
             with suppress(RuntimeError):  # it has ended already
                 aio.call_soon_threadsafe(over.set)
 
+    async def end_tasks(self) -> None:
+        """End what is left of asyncio's tasks, once its loop has stopped: its thread does that by itself."""
+
     # -- for others
 
     @overload
@@ -132,15 +135,15 @@ class LoopThread:
         """Have something done on its thread, and wait for the result; on it already before the system has started."""
         aio = self._aio
         if aio is None:
-            return await _done(action)
-        waiting = _done(action)
+            return await done(action)
+        waiting = done(action)
         try:
             future = asyncio.run_coroutine_threadsafe(waiting, aio)
         except RuntimeError:
             if not aio.is_closed():
                 raise
             waiting.close()
-            return await _done(action)
+            return await done(action)
         result = asyncio.wrap_future(future)
         try:
             while not result.done() and self._is_alive():
@@ -153,7 +156,7 @@ class LoopThread:
         # A thread that ends cancels what is left there, or does not come to it any more: then it is nobody's.
         if not self._is_alive():
             waiting.close()
-        return await _done(action)
+        return await done(action)
 
     def _is_alive(self) -> bool:
         return self.thread is not None and self.thread.is_alive()
@@ -164,6 +167,7 @@ class LoopThread:
             action()
 
 
-async def _done(action: Callable[[], Any]) -> Any:
+async def done(action: Callable[[], Any]) -> Any:
+    """Do it, and await what it returns if that is a coroutine."""
     result = action()
     return await result if asyncio.iscoroutine(result) else result

@@ -118,7 +118,7 @@ class ActorHarness(HarnessView[A]):
         self._steps = SteppingSchedule()
         self._director = Director(self._steps, VirtualClock(), SplitMix(seed).draw(), _KEPT, _VISITS)
         self._director.faults = recorder
-        super().__init__(recorder, Session(SimulationRunner(self._director, seed), config))
+        super().__init__(recorder, Session(SimulationRunner(self._director, seed, has_threads=False), config))
         self._is_open = True
         recorder.loop = self.system._loop
         self.system.observers.add(recorder)

@@ -164,9 +164,9 @@ class Injector:
     def _take_place(self, fault: Stop | Shutdown) -> None:
         if isinstance(fault, Shutdown):
             self._note(None, "the system is shut down")
-            for loop in self._director.loops:
-                if loop.host.port is not None:
-                    loop.host.port.stop()
+            for port in dict.fromkeys(loop.host.port for loop in self._director.loops):
+                if port is not None:
+                    port.stop()
             return
         living = [cell for loop in self._director.loops for cell in loop.table if _fits(fault.who, cell)]
         if living:

@@ -16,7 +16,7 @@ from greenroom._core.simulation.director import Director
 from greenroom.errors import SimulationEndless, SimulationStuck
 from greenroom.errors.base import add_note, in_words
 from greenroom.testing.simulating.patches import Patches
-from greenroom.testing.simulating.virtualeventloop import VirtualEventLoop
+from greenroom.testing.simulating.virtualthreads import MainEventLoop
 
 __all__ = ["Main", "SimulationRunner"]
 
@@ -36,11 +36,14 @@ _WILL_NOT_END = "tasks were cancelled when all else was over, and went on as if 
 class SimulationRunner:
     """Runs coroutines on a virtual event loop, like `asyncio.Runner`. Between two runs, the thread is not simulated."""
 
-    def __init__(self, director: Director, seed: int) -> None:
+    def __init__(self, director: Director, seed: int, *, has_threads: bool = True) -> None:
+        """`has_threads`: whether the further loops of a system get virtual threads. If not, systems have one loop."""
         self.director = director
         self._patches = Patches(director, seed)
         self._patches.require_free()
-        self._loop = VirtualEventLoop(director)
+        self._loop = MainEventLoop(director)
+        if has_threads:
+            director.stage = self._loop
 
     def __enter__(self) -> Self:
         return self
@@ -136,19 +139,20 @@ class SimulationRunner:
         loop = self._loop
         self.director.allow(_TO_WIND_UP)
         loop.allow(_TO_WIND_UP, _MOVES_TO_WIND_UP)
-        left = sorted((task for task in asyncio.all_tasks(loop) if not task.done()), key=_name_of)
+        left = sorted(loop.tasks(), key=_name_of)
         for task in left:
             task.cancel()
         with suppress(SimulationStuck, SimulationEndless):
             if left:
-                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            loop.run_until_complete(loop.shutdown_asyncgens())
+                loop.run_until_complete(_all_ended(loop, left))
+            for one in loop.all_loops():
+                loop.run_until_complete(one.shutdown_asyncgens())
         loop.allow(inf, inf)
         return [task for task in left if not task.done()]
 
     def _who_waits(self) -> tuple[str, ...]:
         """The tasks and actors that wait, and where."""
-        tasks = [_waiting(_title_of(task), task) for task in sorted(asyncio.all_tasks(self._loop), key=_name_of)]
+        tasks = [_waiting(_title_of(task), task) for task in sorted(self._loop.tasks(), key=_name_of)]
         cells = [cell for loop in self.director.loops for cell in loop.table if cell.task is not None]
         return (*tasks, *(_waiting(cell.name(), cell.task) for cell in cells))
 
@@ -160,6 +164,23 @@ class SimulationRunner:
                 name: str = cell.name()
                 return name
         return None
+
+
+def _all_ended(loop: MainEventLoop, tasks: list[asyncio.Task[object]]) -> asyncio.Future[None]:
+    """A future that ends when all have ended, on whichever virtual thread."""
+    waiting = set(tasks)
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def note(task: asyncio.Task[object]) -> None:
+        waiting.discard(task)
+        if not task.cancelled():
+            task.exception()  # which counts as seen
+        if not waiting and not ended.done():
+            ended.set_result(None)
+
+    for task in tasks:
+        task.add_done_callback(note)
+    return ended
 
 
 def _name_of(task: asyncio.Task[object]) -> tuple[int, str]:

@@ -162,9 +162,10 @@ class Simulation:
 
     @property
     def actors_chosen(self) -> dict[int, str]:
-        """The actor that ran at each step of `choices`, by name."""
+        """The actor that ran at each step of `choices`, by name; or the loop, where it was that which was chosen."""
         director = self._director
-        return {} if director is None else {step: cell.name() for step, cell in director.visited.items()}
+        visited = {} if director is None else director.visited
+        return {step: who if isinstance(who, str) else who.name() for step, who in visited.items()}
 
     @property
     def interrupt(self) -> KeyboardInterrupt | None:

@@ -90,8 +90,6 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         self._turns_left = self._moves_left = inf
         self._collect_at = _COLLECT_EVERY
         self.internal_error: InternalError | None = None
-        director.outside = self._ready
-        self._director = director
 
     def time(self) -> float:
         """Virtual seconds since the simulation began."""
@@ -119,6 +117,10 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         self._forget_cancelled()
         return float(self._scheduled[0].when()) if self._scheduled else inf
 
+    def tasks(self) -> list[asyncio.Task[object]]:
+        """The tasks that have not ended."""
+        return [task for task in asyncio.all_tasks(self) if not task.done()]
+
     def allow(self, turns: float, moves: float) -> None:
         """Limit the loop to so many more iterations, and so many moves of the clock."""
         self._turns = 0
@@ -134,15 +136,20 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
                 raise SimulationStuck
             self._move_to(scheduled[0].when())
         self._require_end()
-        now = self._clock.time
-        while scheduled and scheduled[0].when() <= now:
-            self._ready.append(self._take_scheduled())
+        self._take_due()
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()
             if not handle.cancelled():
                 handle._run()
             # As in asyncio: the traceback of a task that failed may hold this frame, and so the task would hold itself.
             del handle
+
+    def _take_due(self) -> None:
+        """Let the timers that are due be ready."""
+        now = self._clock.time
+        scheduled = self._scheduled
+        while scheduled and scheduled[0].when() <= now:
+            self._ready.append(self._take_scheduled())
 
     def _take_scheduled(self) -> asyncio.TimerHandle:
         handle: asyncio.TimerHandle = heapq.heappop(self._scheduled)
