@@ -25,7 +25,7 @@ from greenroom.errors import ConfigError, GreenroomError, MessageDropped
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.askers import until
 from tests.conformance.lives import HookedAsync, Plain, ended
-from tests.gates import Gate, standstill
+from tests.gates import Gate, standstill, turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -181,7 +181,6 @@ class Hearer(Actor[Any, Any]):
         return self.ctx.name
 
 
-@pytest.mark.at_home("spread")
 @pytest.mark.parametrize("target_is", ["dead", "stopping", "full", "dropping", "redirecting too"])
 def test_a_redirect_that_finds_no_room_loses_nothing_silently(play: Play, target_is: str) -> None:  # M10
     async def program(system: ActorSystem) -> None:
@@ -195,14 +194,14 @@ def test_a_redirect_that_finds_no_room_loses_nothing_silently(play: Play, target
         await fixture.fill("stop")
         if target_is in ("full", "dropping"):
             target.tell(lambda _: gate)
-            await asyncio.sleep(0)
+            await turns()
             target.tell("the one there is room for")
         elif target_is == "dead":
             target.kill()
             await ended(system, target)
         else:
             target.stop()
-            await asyncio.sleep(0)
+            await turns()
             assert target.state is State.STOPPING
         before = system.ledger()
         await fixture.end("stop")

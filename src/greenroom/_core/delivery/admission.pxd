@@ -55,7 +55,6 @@ cdef class Admission(AdmissionBase):
     cpdef drop(self, Cell cell, object message, object sender)
     @cython.locals(tally=Tally)
     cpdef redirect(self, Cell cell, Cell target, object message, object sender)
-    cdef _give_up_redirected(self, Cell target, object message, object sender, object why)
     @cython.locals(tally=Tally)
     cpdef count_stashed(self, Cell cell, long long change)
     @cython.locals(tally=Tally)

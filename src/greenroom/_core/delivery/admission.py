@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from greenroom._core.delivery.propagation import Propagation
@@ -303,22 +304,12 @@ class Admission(AdmissionBase):
         self.totals.redirected += 1
         if target.flags & PROPAGATES and not isinstance(sender, Receipt):
             sender = Told(sender, ())  # it has brought nothing, wherever we are now
-        if target.runq is cell.runq:
-            self.deliver(target, message, sender, _DATA)
-            return
-        try:
-            target.post(message, sender, _DATA)
-        except MailboxFull:  # which its own admission has counted as rejected; nobody is there to be told
-            self._give_up_redirected(target, message, sender, "mailbox full")
-        except Exception as exc:
-            if not target.flags & INTERCEPTED:
-                raise
-            self._give_up_redirected(target, message, sender, f"it cannot be sent: {in_words(exc)}")
-
-    def _give_up_redirected(self, target: Cell, message: object, sender: object, why: str) -> None:
-        self.host.dead_letter(target, message, sender, why)
-        if isinstance(sender, Receipt):
-            sender.discard(why)
+        # Nobody is there to be told that it was refused, so it is let in on the target's own thread.
+        let_in = partial(target.loop.admission.deliver, target, message, sender, _DATA)
+        if not target.is_foreign():
+            let_in()
+        elif not target.runq.inbound.call(target, let_in):
+            target.post(message, sender, _DATA)  # its loop has stopped: a dead letter
 
     def count_stashed(self, cell: Cell, change: int) -> None:
         """Messages were put aside, or taken back."""
