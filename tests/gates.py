@@ -14,7 +14,7 @@ from typing import Any
 
 from greenroom.actor.records.systems import systems
 
-__all__ = ["Event", "Gate", "idle_elsewhere", "standstill", "turns"]
+__all__ = ["Event", "Gate", "idle_elsewhere", "loops_of", "standstill", "turns"]
 
 
 _GLANCE = 1.0
@@ -23,6 +23,16 @@ _PATIENCE = 120.0
 """Seconds that a thread has to do what it must."""
 _STEPS = 10
 """Turns of asyncio that a loop has at most, for one of another thread's."""
+
+
+def loops_of(system: Any) -> list[Any]:
+    """The loops of a system; of those on other threads, numbers may be looked at."""
+    return [system._loop, *(poller.loop for poller in _further(system))]
+
+
+def _further(system: Any) -> list[Any]:
+    """The pollers of the loops on other threads."""
+    return [] if system._loops is None else [thread.poller for thread in system._loops.threads]
 
 
 async def idle_elsewhere() -> None:
@@ -40,10 +50,9 @@ async def turns(count: int = 10) -> None:
         await asyncio.sleep(0)
         await idle_elsewhere()
         for system in systems():
-            if system._loops is not None:
-                for poller in (system._poller, *(thread.poller for thread in system._loops.threads)):
-                    if poller not in held and not await _turn_on(poller):
-                        held.append(poller)
+            for poller in () if system._loops is None else (system._poller, *_further(system)):
+                if poller not in held and not await _turn_on(poller):
+                    held.append(poller)
 
 
 async def _turn_on(poller: Any) -> bool:
@@ -80,10 +89,9 @@ def standstill(system: Any) -> Iterator[None]:
 
     As it does on one loop, while nothing is awaited. Nothing can be spawned, nor looked at, that needs those loops.
     """
-    pollers = [] if system._loops is None else [thread.poller for thread in system._loops.threads]
     go_on = threading.Event()
     try:
-        for poller in pollers:
+        for poller in _further(system):
             holds = threading.Event()
 
             def hold(holds: threading.Event = holds) -> None:

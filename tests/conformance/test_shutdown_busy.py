@@ -10,8 +10,9 @@ import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, Context, MailboxConfig, MailboxFull, SystemStopped
 from greenroom.ledger import Ledger
+from tests.conformance.askers import until
 from tests.conformance.lives import Plain, PlainAsync, assert_ended_once
-from tests.gates import turns
+from tests.gates import loops_of, standstill, turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -48,7 +49,7 @@ def test_a_shutdown_ends_a_system_that_goes_on_spawning(play: Play, kind: Any) -
 MANY = [10_000, pytest.param(100_000, marks=pytest.mark.slow)]
 
 
-@pytest.mark.at_home("pinned", "spread")
+@pytest.mark.at_home("pinned")
 @pytest.mark.parametrize("actors", MANY)
 def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Play, actors: int) -> None:  # M11, B4
     room = 3
@@ -61,12 +62,13 @@ def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Pl
 
     async def program(system: ActorSystem) -> None:
         refs = [system.spawn(Slow, mailbox=MailboxConfig(capacity=room)) for _ in range(actors)]
-        for ref in refs:
-            for number in range(room):
-                ref.tell(number)
-        with pytest.raises(MailboxFull):
-            refs[-1].tell(room)
-        asked = [ref.ask(room, timeout=None) for ref in refs[:100]]
+        with standstill(system):
+            for ref in refs:
+                for number in range(room):
+                    ref.tell(number)
+            with pytest.raises(MailboxFull):
+                refs[-1].tell(room)
+            asked = [ref.ask(room, timeout=None) for ref in refs[:100]]
         sending = asyncio.ensure_future(refs[0].send(room))
         await asyncio.sleep(0)
         await system.shutdown(timeout=300.0)
@@ -82,7 +84,7 @@ def test_very_many_actors_with_full_mailboxes_end_with_an_exact_account(play: Pl
     assert_ended_once(play(program, stop_timeout=300.0), actors)  # on a slow machine too
 
 
-@pytest.mark.at_home("pinned", "spread")
+@pytest.mark.at_home("pinned")
 @pytest.mark.parametrize("actors", MANY)
 def test_very_many_actors_that_will_not_stop_are_forced_at_the_deadline(play: Play, actors: int) -> None:  # case 57
     room = 2
@@ -95,8 +97,7 @@ def test_very_many_actors_that_will_not_stop_are_forced_at_the_deadline(play: Pl
         refs = [system.spawn(never, mailbox=MailboxConfig(capacity=room)) for _ in range(actors)]
         for ref in refs:
             ref.tell("in hand")
-        while system._loop.visits.suspended < actors:  # noqa: ASYNC110 - nothing else tells when all have begun
-            await asyncio.sleep(0)
+        await until(lambda: sum(loop.visits.suspended for loop in loops_of(system)) == actors)
         for ref in refs:
             for number in range(room):
                 ref.tell(number)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from greenroom._core.scheduler.accounting import count_queued
 from greenroom._core.timing.timers import Alarm
-from greenroom.actor.life.forcing import GRACE
+from greenroom.actor.life.forcing import GRACE, KEPT
 from greenroom.errors.base import counted
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.ending.closer import Closer
@@ -329,6 +329,8 @@ class Shutdown:
     def _report(self, seconds: float, left_behind: int = 0) -> ShutdownReport:
         lives = self._lives()
         paths = tuple(path for life in lives for path in life.forced.paths())
+        if len(paths) > 2 * KEPT:
+            paths = paths[:KEPT] + paths[-KEPT:]  # as of one loop: the first and the last
         number = sum(life.forced.count for life in lives)
         discards = [life.discards for life in lives if life.discards is not None]
         discarded = {path: count for one in discards for path, count in one.by_actor.items()}
