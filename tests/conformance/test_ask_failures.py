@@ -25,6 +25,7 @@ from greenroom import (
 )
 from greenroom.testing import TestProbe
 from tests.conformance.askers import ANYWHERE, Keeper, Ref, ask_from, in_thread, outcome, until
+from tests.gates import standstill
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -321,7 +322,6 @@ def test_asks_that_were_given_up_leave_nothing_behind(play: Play, replies: str) 
     play(program, clock=clock)
 
 
-@pytest.mark.at_home("spread")
 def test_ten_thousand_asks_of_one_slow_actor_all_end(play: Play) -> None:  # case 29
     clock = ManualClock()
 
@@ -337,7 +337,8 @@ def test_ten_thousand_asks_of_one_slow_actor_all_end(play: Play) -> None:  # cas
 
     async def program(system: ActorSystem) -> None:
         slow = system.spawn(Slow, system.spawn(Keeper, []), mailbox=MailboxConfig(capacity=500))
-        asked = [slow.ask(number, timeout=5.0) for number in range(play.many(10_000))]
+        with standstill(system):
+            asked = [slow.ask(number, timeout=5.0) for number in range(play.many(10_000))]
         ending = asyncio.gather(*map(outcome, asked))
         await clock.advance(100.0)
         ends = await ending

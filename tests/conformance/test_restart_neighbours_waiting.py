@@ -36,7 +36,6 @@ STOP_TIMEOUT = 3.0
 # -- settle()
 
 
-@pytest.mark.at_home("spread")
 @pytest.mark.parametrize("supervised", [False, True], ids=["plain", "by a supervisor"])
 def test_settle_waits_for_what_is_queued_behind_a_restart_and_for_no_other_restart(
     play: Play, supervised: bool
@@ -57,7 +56,8 @@ def test_settle_waits_for_what_is_queued_behind_a_restart_and_for_no_other_resta
         await system.settle()
         assert book.heard == ["first", "second", "third"]
         assert (book.lives, ref.state, resting.state) == (3, State.RUNNING, State.RESTARTING)
-        await system.settle(timeout=0.0)
+        if play.backend != "spread":  # to look at another loop takes time
+            await system.settle(timeout=0.0)
         assert system.ledger().queued == 0
 
     play(program, clock=MonotonicClock())

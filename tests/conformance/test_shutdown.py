@@ -168,7 +168,6 @@ def test_a_shutdown_may_be_asked_for_by_many_threads(play: Play) -> None:  # cas
     assert_ended_once(play(program), 5)
 
 
-@pytest.mark.at_home("spread")
 def test_a_shutdown_may_be_given_up_and_goes_on_all_the_same(play: Play) -> None:  # case 59
     async def program(system: ActorSystem) -> None:
         gate = Gate()

@@ -277,7 +277,6 @@ def test_a_childs_message_is_handled_before_the_notice_of_its_death(play: Play) 
     play(program)
 
 
-@pytest.mark.at_home("spread")
 def test_a_stop_of_the_parent_while_a_child_decides_takes_both(play: Play) -> None:  # M5, M7
     clock = ManualClock()
 

@@ -25,9 +25,15 @@ if TYPE_CHECKING:
     from tests.conftest import Play
 
 
-@pytest.mark.at_home("spread")
 @every_phoenix
-@pytest.mark.parametrize("top", [False, True], ids=["below a parent", "at the top"])
+@pytest.mark.parametrize(
+    "top",
+    [
+        pytest.param(False, id="below a parent"),
+        # Siblings at the top live on several loops.
+        pytest.param(True, id="at the top", marks=pytest.mark.at_home("spread")),
+    ],
+)
 @pytest.mark.parametrize(
     ("supervision", "failing", "left", "came"),
     [
