@@ -55,6 +55,7 @@ cdef class Loop:
     cpdef cancel_timers(self, Cell cell)
     @cython.locals(now=double)
     cpdef tick(self)
+    cdef bint _leaves_brought(self) except? True
     @cython.locals(timer=Alarm, fired=int)
     cdef _fire_due(self, double now)
     cpdef run_until_idle(self)

@@ -257,7 +257,7 @@ class Loop:
         outer = begin_tick(self.runq)
         try:
             now = self.tick_budget.begin()
-            if self.inbound.waiting():
+            if self.inbound.waiting() and (self.director is None or not self._leaves_brought()):
                 self.inbound.take_in()
             if self.timers.count > 0:
                 self._fire_due(now)
@@ -265,6 +265,10 @@ class Loop:
         finally:
             end_tick(outer)
             self.ticking = False
+
+    def _leaves_brought(self) -> bool:
+        """Whether this tick of a simulation goes on as if something had been brought in its midst."""
+        return self.runq.count > 0 and self.director.leaves_brought()  # type: ignore[union-attr]
 
     def _fire_due(self, now: float) -> None:
         fired = 0

@@ -23,6 +23,7 @@ cdef class Director:
     cdef readonly object seed
     cdef readonly long long step, last_step, max_steps, last_actor
     cdef public object outside, faults, stage
+    cdef public bint has_threads
     cdef public dict choices
     cdef readonly dict visited
     cdef object _chosen
@@ -42,6 +43,7 @@ cdef class Director:
     cpdef Py_ssize_t next(self, RunQueue runq) except -1
     @cython.locals(position=Py_ssize_t, mark=cython.ulonglong, number=cython.ulonglong)
     cpdef Py_ssize_t next_thread(self, list threads, list names) except -1
+    cpdef bint leaves_brought(self) except? True
     @cython.locals(wanted=Py_ssize_t)
     cpdef Py_ssize_t budget(self, Py_ssize_t usual) except -1
     cpdef bint ends_tick(self) except? True

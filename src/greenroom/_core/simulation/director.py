@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from greenroom._core.simulation.stage import Stage
     from greenroom.lanes import Lane
 
-__all__ = ["Director", "directing", "director_here"]
+__all__ = ["BROUGHT", "Director", "directing", "director_here"]
 
 PRIME = 0x9E3779B97F4A7C15
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
@@ -42,6 +42,8 @@ _A_FEW = 8
 _MANY = 64
 """Exceptions that are kept for whoever runs the simulation: they hold what their frames do, and one is enough."""
 _BLANK = (None,) * ENTRIES
+BROUGHT = "what was brought"
+"""What was chosen at a step that decided whether it is taken in, in the place of an actor or a virtual thread."""
 
 directing: dict[int, Director] = {}
 """The director of the simulation that runs on a thread, by the thread's number."""
@@ -68,6 +70,7 @@ class Director:
         "fatal",
         "faults",
         "fingerprint",
+        "has_threads",
         "injected",
         "interrupt",
         "keep",
@@ -99,6 +102,8 @@ class Director:
         self.outside: Sized = ()
         # Where loops find virtual threads of their own, if there are such.
         self.stage: Stage | None = None
+        # Whether there are several of them now.
+        self.has_threads = False
         self.faults: FaultPort | None = None
         # What the schedule does otherwise than the real loop, if somebody wants to know: step to position, budget and
         # pause, as `Scripted` takes it.
@@ -156,6 +161,19 @@ class Director:
             self._chosen = names[position]
             self._write_choice(position, 0, 0)
         return position
+
+    def leaves_brought(self) -> bool:
+        """Whether a tick that has something else to do leaves what was brought to its loop for the next one."""
+        if not self.has_threads:
+            return False
+        self.step += 1
+        self._number = self.step
+        if not self.schedule.leaves_brought(self.step):
+            return False
+        if self.choices is not None:
+            self._chosen = BROUGHT
+            self._write_choice(1, 0, 0)
+        return True
 
     def budget(self, usual: int) -> int:
         """How many messages the visit may handle."""

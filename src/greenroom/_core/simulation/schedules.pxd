@@ -8,6 +8,7 @@ cdef int WINDOW, LONGEST, SHORTEST
 cdef class Schedule:
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
     cpdef Py_ssize_t choose_thread(self, long long step, list threads) except -1
+    cpdef bint leaves_brought(self, long long step) except? True
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True
 
@@ -18,6 +19,7 @@ cdef class Shuffled(Schedule):
     cdef SplitMix _prng
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
     cpdef Py_ssize_t choose_thread(self, long long step, list threads) except -1
+    cpdef bint leaves_brought(self, long long step) except? True
     @cython.locals(bits=cython.ulonglong)
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True
@@ -34,6 +36,7 @@ cdef class Pct(Schedule):
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
     @cython.locals(position=Py_ssize_t)
     cpdef Py_ssize_t choose_thread(self, long long step, list threads) except -1
+    cpdef bint leaves_brought(self, long long step) except? True
     @cython.locals(best=Py_ssize_t, position=Py_ssize_t, highest=double, priority=double)
     cdef Py_ssize_t _first_thread(self, list threads) except -1
     @cython.locals(best=Py_ssize_t, position=Py_ssize_t, highest=double, priority=double)
@@ -49,5 +52,6 @@ cdef class Scripted(Schedule):
     cdef dict _script
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
     cpdef Py_ssize_t choose_thread(self, long long step, list threads) except -1
+    cpdef bint leaves_brought(self, long long step) except? True
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True

@@ -5,7 +5,8 @@ does: the first in the queue, a visit of full length, no pause before the budget
 written down as what it does otherwise, and the shorter that is, the easier it is to understand (`Scripted`).
 
 Where loops have virtual threads of their own, it is a step too to choose which of several goes on. Zero is then the one
-that waited longest.
+that waited longest. And it is a step whether a tick takes in what others have brought, or leaves it for the next: on
+real threads, it may come in the midst of a tick.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ class Schedule:
         """The position of the virtual thread that goes on: these are ready, the one that waited longest first."""
         return 0
 
+    def leaves_brought(self, step: int) -> bool:
+        """Whether a tick leaves what other virtual threads have brought for the next one."""
+        return False
+
     def budget(self, step: int) -> int:
         """How many messages this visit may handle; 0 for as many as usual."""
         return 0
@@ -68,6 +73,10 @@ class Shuffled(Schedule):
     def choose_thread(self, step: int, threads: list[int]) -> int:
         """Whichever of them."""
         return self._prng.below(len(threads))
+
+    def leaves_brought(self, step: int) -> bool:
+        """Half of the time."""
+        return bool(self._prng.draw() & 1)
 
     def budget(self, step: int) -> int:
         """One message half of the time, else up to eight or as many as usual: each finds other bugs."""
@@ -147,6 +156,10 @@ class Pct(Schedule):
             position = 0
         return position
 
+    def leaves_brought(self, step: int) -> bool:
+        """Half of the time."""
+        return bool(self._prng.draw() & 1)
+
     def _first_thread(self, threads: list[int]) -> int:
         best = 0
         highest = self._priority_of(_key_of(threads[0]))
@@ -222,6 +235,11 @@ class Scripted(Schedule):
         """As written; where fewer are ready than that, the last of them."""
         noted = self._script.get(step)
         return 0 if noted is None else min(noted[0], len(threads) - 1)
+
+    def leaves_brought(self, step: int) -> bool:
+        """As written."""
+        noted = self._script.get(step)
+        return noted is not None and noted[0] != 0
 
     def budget(self, step: int) -> int:
         """As written."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
+from greenroom._core.simulation.director import BROUGHT
 from greenroom.frozen import Frozen
 from greenroom.testing.exploring.forkedprocesses import can_fork
 from greenroom.testing.exploring.reproducing import Choices, ForkedReproducer, Reproducer
@@ -70,6 +71,8 @@ class Shrunk(Frozen):
 
 
 def _in_words(step: int, position: int, budget: int, pause: int, actor: str | None) -> str:
+    if actor == BROUGHT:
+        return f"step {step}: what came from other loops waits, and is taken in later"
     who = actor or "an actor"
     parts = []
     if position:

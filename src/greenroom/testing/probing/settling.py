@@ -56,7 +56,10 @@ async def settle(system: ActorSystem, timeout: float, check: Callable[[], object
 
 def _waits_for_test(system: ActorSystem) -> bool:
     """Whether nothing is queued, and every running handler waits for a probe. Call it on the system's thread."""
-    cells: list[Cell] = list(system._loop.table)
+    loops = [system._loop]
+    if system._loops is not None and system._loop.director is not None:
+        loops = [life.loop for life in system._loops.lives]  # in a simulation, all are this thread's to look at
+    cells: list[Cell] = [cell for loop in loops for cell in loop.table]
     for_test = {question for cell in cells for question in _open_questions(cell)}
     handled = [cell.task.sender for cell in cells if cell.task is not None]
     asked = {question for question in handled if isinstance(question, Question)} | for_test

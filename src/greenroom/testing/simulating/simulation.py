@@ -29,7 +29,11 @@ __all__ = ["Script", "Simulation"]
 T = TypeVar("T")
 Program = Callable[[ActorSystem], Coroutine[Any, Any, T]]
 Script = Mapping[int, tuple[int, int, int]]
-"""A schedule, as its deviations from first come, first served: {step: (position, messages, pause)}."""
+"""A schedule, as its deviations from first come, first served: {step: (position, messages, pause)}.
+
+At a step that chooses between loops, the position is that of a loop. At one that decides whether a tick takes in what
+other loops have brought, it is 1 if that is left for the next tick.
+"""
 
 Fatal = type[BaseException] | tuple[type[BaseException], ...]
 """One exception type or a tuple of them, as for `isinstance`."""

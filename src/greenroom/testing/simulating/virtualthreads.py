@@ -1,7 +1,8 @@
 """Virtual threads: several event loops on the one thread of a simulation, for the loops of a system that has several.
 
 One runs at a time, and until its callback is over. Which goes on then is a choice of the schedule, so the seed decides
-how the ticks of loops interleave. All have one virtual clock, which moves when none has anything to do.
+how the ticks of loops interleave. All have one virtual clock, which moves when none has anything to do. A tick is one
+callback, and may be as short as one visit to one actor; a handler is never interrupted.
 
 A callback runs with the event loop of its virtual thread as the running one, and with the loops of that as this
 thread's own (`RunQueue.thread`). To these, all other loops are foreign, as those of other threads are.
@@ -66,6 +67,7 @@ class MainEventLoop(VirtualEventLoop):
         side.aside = [loop]
         self._all.append(side)
         self._director.outside = _AllReady(self._all)
+        self._director.has_threads = True
         return side
 
     def end(self, aio: asyncio.AbstractEventLoop) -> None:
@@ -83,11 +85,13 @@ class MainEventLoop(VirtualEventLoop):
         side.close()
         if len(self._all) == 1:
             self._director.outside = self._ready
+            self._director.has_threads = False
 
     def call(self, loop: Loop, action: Callable[[], T]) -> T:
         """Call `action` on the virtual thread of `loop`, now.
 
-        As when a thread waits for another: what was brought to the loop before this is taken in first.
+        As when a thread waits for another: what was brought to the loop before this is taken in first. Not between two
+        runs of a session, when nobody's code may run.
         """
         before, running = self._current, asyncio._get_running_loop()
         self._switch_to(self._home_of(loop))
@@ -96,7 +100,7 @@ class MainEventLoop(VirtualEventLoop):
         asyncio._set_running_loop(self._current)
         outer = begin_tick(loop.runq)
         try:
-            if not loop.ticking and loop.inbound.waiting():
+            if running is not None and not loop.ticking and loop.inbound.waiting():
                 loop.inbound.take_in()
             return action()
         finally:
