@@ -565,10 +565,11 @@ def test_a_hundred_thousand_messages_between_loops_are_all_accounted_for(stage: 
     stage(program)
 
 
-def test_a_simulation_has_one_loop_and_the_same_results() -> None:
+def test_a_simulation_has_as_many_loops_no_threads_and_the_same_results() -> None:
     async def main() -> list[int]:
         async with ActorSystem("simulated", config=SystemConfig(loops=LOOPS)) as system:
             refs = spread(system, 2 * LOOPS)
+            assert len({ref._cell.loop for ref in refs}) == LOOPS
             assert {await ref.ask(thread_here) for ref in refs} == {threading.current_thread().name}
             return [await ref.ask(lambda ctx, number=number: number) for number, ref in enumerate(refs)]
 
