@@ -12,7 +12,7 @@ from greenroom._core.behavior cimport BehaviorBase, is_generator
 
 cdef bint COMPILED
 cdef double LINGER, NEVER
-cdef int OFFLOADED, HELD, ORDERS, PROPAGATES, RESUME, ROOM, NOTED, NOTIFY_TAKEN
+cdef int OFFLOADED, HELD, ORDERS, PROPAGATES, RECEIPTS, RESUME, ROOM, NOTED, NOTIFY_TAKEN
 cdef int ADRIFT, ENDED
 cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
 cdef object CoroutineType, SUSPENDED, NOTICE

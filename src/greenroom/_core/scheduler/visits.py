@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from greenroom._core.behavior import BehaviorBase, is_generator, refuse_returned_generator
 from greenroom._core.build import COMPILED
 from greenroom._core.delivery.admission import Admission
-from greenroom._core.flags import HELD, NOTIFY_TAKEN, OFFLOADED, ORDERS, PROPAGATES, RESUME, ROOM
+from greenroom._core.flags import HELD, NOTIFY_TAKEN, OFFLOADED, ORDERS, PROPAGATES, RECEIPTS, RESUME, ROOM
 from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, ORDERED, STASHED
 from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
 from greenroom._core.observerhooks import ObserverHooks
@@ -230,7 +230,8 @@ class Visits:
             timed = True
         while left > 0:
             left -= 1
-            if cell.flags != 0 or timed:
+            # An ask that is queued is looked at when its turn comes: those before it are plain.
+            if (cell.flags != 0 and (cell.flags != RECEIPTS or isinstance(cell.first_sender(), Receipt))) or timed:
                 if not self._look(cell):
                     left = 0
             else:
