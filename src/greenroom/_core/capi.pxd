@@ -6,7 +6,10 @@ cdef extern from "pythread.h":
     unsigned long thread_ident "PyThread_get_thread_ident" ()
 
 cdef extern from "Python.h":
+    void track "PyObject_GC_Track" (object)
     void untrack "PyObject_GC_UnTrack" (object)
+    bint can_be_tracked "PyObject_IS_GC" (object)
+    bint is_tracked "PyObject_GC_IsTracked" (object)
     object call_method "PyObject_CallMethodNoArgs" (object, object)
 
 # What threads without a GIL tell one another by.

@@ -11,6 +11,7 @@ from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
 
+from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.failure.decision import FailOrder
@@ -18,6 +19,7 @@ from greenroom.actor.failure.reports import report_undecided
 from greenroom.actor.hookhost import HookHost
 from greenroom.actor.life import ending, forcing, restarting
 from greenroom.actor.life.ending import CLOSING, LEAVING, NONE, WAITING
+from greenroom.actor.life.following import follow_again
 from greenroom.actor.life.hooks import begin, inspect
 from greenroom.actor.life.restarting import RestartOrder
 from greenroom.actor.life.spec import class_info_of
@@ -337,6 +339,8 @@ class EndingHost(HookHost):
             return  # it has been forced to end meanwhile
         ref = cell.ref
         extras = record.extras
+        if COMPILED and not is_tracked(record):
+            follow_again(record, record.spec)
         if record.state == STOPPING:
             self.enter(record, STOPPED)
         if extras is not None:
@@ -348,7 +352,11 @@ class EndingHost(HookHost):
             if extras.executor is not None:
                 extras.executor.let_go()
         parent = ref._parent
-        child_list = self.top if parent is None else parent._cell.record.child_list
+        if parent is None:
+            child_list = self.top
+        else:
+            above = parent._cell.record
+            child_list = above.child_list
         child_list.remove(record, ref._name)
         # Before its messages go, so that whoever is told of them can be told how it ended.
         cell.put_record(tombstone_of(reason, ref._name, parent, None if extras is None else extras.history))

@@ -19,7 +19,7 @@ from greenroom.actor.records.states import STATES
 
 if TYPE_CHECKING:
     from greenroom.actor.life.hooks import Procedure
-    from greenroom.actor.life.spec import ActorClassInfo
+    from greenroom.actor.life.spec import ActorClassInfo, ActorSpec
     from greenroom.actor.messaging.signals import Signal
 
 __all__ = ["HookHost"]
@@ -50,7 +50,8 @@ class HookHost(MessageHost):
 
     def class_info_now(self, cell: Cell, record: ActorRecord) -> ActorClassInfo | None:
         """What there is to know of the class of an actor that has become nothing else; None if it is a function."""
-        class_info: ActorClassInfo | None = record.spec.class_info
+        spec: ActorSpec = record.spec
+        class_info = spec.class_info
         subject = cell.subject
         if class_info is not None and type(subject) is class_info.actor_class:
             return class_info

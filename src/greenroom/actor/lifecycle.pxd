@@ -1,13 +1,16 @@
 import cython
 cimport greenroom._core.generators
-from greenroom._core.capi cimport caller, new_object
+from greenroom._core.capi cimport caller, is_tracked, new_object, untrack
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom.actor.endinghost cimport EndingHost
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.records.record cimport ActorRecord, ChildList, tombstone_of
+from greenroom.actor.life.following cimport leave_instance_unfollowed, leave_unfollowed
 from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, class_info_of, spec_of
 
 cdef bint COMPILED
+cdef Py_ssize_t FOLLOWED
+cdef int WAITING, CLOSING
 cdef int HELD, OFFLOADED, INTERCEPTED, CREATED, STARTING, RUNNING, BEHAVIOR, HANDLER
 cdef object NORMAL, SHUTDOWN, KILLED, LoopContext
 cdef object SAME, STOPPED_BEHAVIOR, PRE_START, POST_START
@@ -33,7 +36,10 @@ cdef class Lifecycle(EndingHost):
         object dispatcher=*,
         object site=*,
     )
+    @cython.locals(body=ActorRecord, family=ChildList)
     cdef ChildList _family_of(self, Address parent)
+    @cython.locals(record=ActorRecord)
+    cdef object _settings_below(self, Address parent)
     @cython.locals(record=ActorRecord, spec=ActorSpec, class_info=ActorClassInfo)
     cpdef object _start(self, Cell cell)
     cpdef object _start_with_hooks(self, Cell cell, ActorRecord record, ActorClassInfo class_info)

@@ -25,6 +25,8 @@ from greenroom.actor.failure.decision import FailOrder
 from greenroom.actor.failure.escalationcycles import break_off_if_stuck
 from greenroom.actor.failure.refusals import is_refusal
 from greenroom.actor.life import ending, forcing, notices, restarting, starting
+from greenroom.actor.life.ending import CLOSING, WAITING
+from greenroom.actor.life.following import FOLLOWED, leave_instance_unfollowed, leave_unfollowed
 from greenroom.actor.life.hooks import begin, call_hook, hand_to_actor
 from greenroom.actor.life.spec import BEHAVIOR, HANDLER, class_info_of, spec_of
 from greenroom.actor.messaging.address import direct
@@ -127,7 +129,7 @@ class Lifecycle(EndingHost):
         else:
             child_list = self._family_of(parent)
             if settings is None:
-                settings = parent._cell.record.settings()
+                settings = self._settings_below(parent)
         if name is not None:
             child_list.require_free(name, parent)
         executor = None
@@ -169,6 +171,8 @@ class Lifecycle(EndingHost):
         except BaseException:  # there is no memory for it
             self._undo_spawn(cell, child_list, name)
             raise
+        if COMPILED and self.loop.table.counted > FOLLOWED:
+            leave_unfollowed(record, spec)
         self.spawned += 1
         return ref
 
@@ -220,11 +224,24 @@ class Lifecycle(EndingHost):
         record = parent._cell.record
         if not isinstance(record, ActorRecord):
             raise ActorTerminated(parent, record.reason)
-        if record.phase in (ending.WAITING, ending.CLOSING):
+        body = record
+        if body.phase == WAITING or body.phase == CLOSING:
             raise ActorTerminated(parent, "its children are being stopped")
-        if record.child_list is None:
-            record.child_list = ChildList()
-        return record.child_list
+        if body.child_list is None:
+            if COMPILED:
+                family = new_object(ChildList)
+                family.set_up()
+            else:
+                family = ChildList()
+            body.child_list = family
+            if COMPILED and not is_tracked(body):
+                untrack(family)
+        return body.child_list
+
+    def _settings_below(self, parent: ActorRef) -> Settings | None:
+        """What a parent hands down, if it is not what all have."""
+        record = parent._cell.record
+        return None if record.extras is None else record.settings()
 
     def _start(self, cell: Cell) -> object:
         record = cell.record
@@ -238,7 +255,7 @@ class Lifecycle(EndingHost):
             cell.put_code(spec.factory, record)
             self.begin_to_run(cell, record)
             return None
-        actor = spec.factory(*spec.args, **spec.kwargs) if spec.args or spec.kwargs else spec.factory()
+        actor = spec.factory(*spec.args, **spec.kwargs) if spec.kwargs else spec.factory(*spec.args)
         class_info = spec.class_info
         if class_info is None or type(actor) is not class_info.actor_class:  # its `__new__` has its own mind
             starting.install_actor(record, actor)
@@ -248,6 +265,8 @@ class Lifecycle(EndingHost):
             cell.put_code(class_info.handler, actor)
             if spec is class_info.spec:
                 class_info.proven = True
+        if COMPILED:
+            leave_instance_unfollowed(record, actor)
         if not class_info.starts_plainly:
             return self._start_with_hooks(cell, record, class_info)
         self.begin_to_run(cell, record)

@@ -1,6 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.capi cimport greenroom_put, greenroom_take
+from greenroom._core.capi cimport greenroom_put, greenroom_take, is_tracked, untrack
 
 cdef bint COMPILED
 cdef Py_ssize_t SMALLEST

@@ -130,6 +130,8 @@ class Ring:
             # Making a list may run a finalizer that sends a message here: only a ring that stood still is replaced.
             if self.buf is old:
                 break
+        if COMPILED and not is_tracked(self):
+            untrack(new)  # whoever made the ring has it followed by the garbage collector, or not, with all it holds
         self.buf = new
         self.mask = len(new) - 1
         self.head = 0

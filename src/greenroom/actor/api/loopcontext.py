@@ -68,11 +68,11 @@ class LoopRecord(ActorRecord):
 
     def spawn(self, factory: Any, /, *args: Any, **options: Any) -> ActorRef:
         """Spawn a child, and return its ref at once."""
-        life = self.cell.loop.host
-        if options or life.is_foreign():
-            ref: ActorRef = life.port.spawn(factory, *args, parent=self.cell.shown(), **options)
+        cell = self.cell
+        if options or cell.is_foreign():
+            ref: ActorRef = cell.loop.host.port.spawn(factory, *args, parent=cell.shown(), **options)
         else:
-            ref = life.spawn(factory, args, options, self.cell.shown(), None, None, None, None)
+            ref = cell.loop.host.spawn(factory, args, options, cell.shown(), None, None, None, None)
         return ref
 
 

@@ -1,6 +1,8 @@
 import cython
 cimport greenroom._core.generators
+from greenroom._core.capi cimport new_object
 
+cdef bint COMPILED
 cdef object Actor, Behavior, Props
 cdef dict _NOTHING
 
@@ -18,9 +20,10 @@ cdef class ActorSpec:
     cdef readonly int kind
     cdef readonly object factory, args, kwargs, label
     cdef readonly ActorClassInfo class_info
+    cpdef set_up(self, int kind, object factory, object args, object kwargs, ActorClassInfo class_info)
     cpdef bint is_proven(self) except? False
 
-@cython.locals(class_info=ActorClassInfo)
+@cython.locals(class_info=ActorClassInfo, spec=ActorSpec)
 cpdef ActorSpec spec_of(object factory, object args, object kwargs)
 @cython.locals(known=ActorClassInfo)
 cpdef ActorClassInfo class_info_of(object actor_class)

@@ -23,6 +23,7 @@ cdef class ChildList:
     cdef ActorRecord _first, _last
     cdef readonly Py_ssize_t count
     cdef readonly dict names
+    cpdef set_up(self)
     cpdef share_names(self, dict names)
     cpdef require_free(self, str name, object parent)
     @cython.locals(last=ActorRecord)

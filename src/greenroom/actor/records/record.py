@@ -214,6 +214,10 @@ class ChildList:
     __slots__ = ("_first", "_last", "count", "names")
 
     def __init__(self) -> None:
+        self.set_up()
+
+    def set_up(self) -> None:
+        """What `__init__` does; `Lifecycle` makes lists without one."""
         self._first: ActorRecord | None = None
         self._last: ActorRecord | None = None
         self.count = 0
