@@ -35,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     facts = machine.collect(compiled=compiled, with_erlang=uses_erlang(rows))
     facts["sizes"] = "quick: small works, few rounds; for orientation" if options.quick else "full"
     # Not resolved: a virtual environment's interpreter is a link, and is found by where it stands.
-    pure_python = str(Path(options.pure_python).absolute()) if options.pure_python else None
-    setting = Setting(sys.executable, bool(compiled), pure_python, options.quick)
+    pure, gil = (str(Path(path).absolute()) if path else None for path in (options.pure_python, options.gil_python))
+    setting = Setting(sys.executable, bool(compiled), pure, gil, options.quick)
     results = measure_all(rows, setting, Progress())
 
     if options.json == "-":
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--pure-python", metavar="PATH", help="an interpreter that has the plain-Python build, for P12 and P12A"
     )
+    parser.add_argument("--gil-python", metavar="PATH", help="one with the GIL and the compiled build, for P19")
     return parser
 
 

@@ -73,6 +73,7 @@ class Setting:
     python: str
     compiled: bool
     pure_python: str | None = None
+    gil_python: str | None = None
     quick: bool = False
 
 

@@ -19,7 +19,7 @@ from benchmarks.model import (
     at_least,
     at_most,
 )
-from benchmarks.programs.rows import PROGRAMS
+from benchmarks.programs.rows import LOOPS, PROGRAMS
 
 # At most twice what a hop costs, so at least half its rate.
 HOP_TARGET = at_least(0.5)
@@ -244,6 +244,21 @@ ROWS: tuple[Row, ...] = (
         (Comparison(_asyncio("asyncio.Task each", "task_per_message", 100_000, 30_000)),),
     ),
     *PROGRAMS,
+    *LOOPS,
+    Row(
+        "P20A",
+        "a life with four hooks, over a plain one",
+        SLOWDOWN,
+        ours("lives", 60_000, 20_000, arguments=("hooks",)),
+        (Comparison(None, at_most(1.5)),),
+    ),
+    Row(
+        "P20B",
+        "a life whose child is gone, over a plain one",
+        SLOWDOWN,
+        ours("lives", 60_000, 20_000, arguments=("children",)),
+        (Comparison(None, at_most(1.5)),),
+    ),
 )
 
 

@@ -10,9 +10,13 @@ from functools import partial
 
 from benchmarks.contenders import ERLANG, OURS, pykka, python_program
 from benchmarks.erlang import launch_program, launch_program_on_all_schedulers
-from benchmarks.model import RATE, Comparison, Program, Row, at_least
+from benchmarks.model import RATE, SHARE, Comparison, Program, Row, Setting, Target, at_least, at_most
+from benchmarks.program import Unavailable
 
 TARGET = at_least(0.8)
+
+TWO_LOOPS = at_least(1.7)
+WITH_GIL = at_least(1.2)
 
 Sizes = tuple[int, int]
 
@@ -47,6 +51,43 @@ def _row(
         rounds=3,
         quick_rounds=1,
     )
+
+
+def _with_gil(program: str, setting: Setting, size: int) -> list[str]:
+    if setting.gil_python is None:
+        raise Unavailable("needs a Python with the GIL (--gil-python PATH names one that has the compiled build)")
+    return [setting.gil_python, "-m", "benchmarks.programs.loops", program, "1", "--n", str(size)]
+
+
+def _loops_row(row_id: str, work: str, program: str, of_erlang: Target | None) -> Row:
+    module = "programs.loops"
+    everywhere = partial(launch_program_on_all_schedulers, program)
+    return Row(
+        row_id,
+        work,
+        RATE,
+        python_program(OURS, module, (program, "2"), *POURED),
+        (
+            Comparison(python_program("one loop", module, (program, "1"), *POURED), TWO_LOOPS),
+            Comparison(Program("one loop, GIL", partial(_with_gil, program), *POURED), WITH_GIL),
+            Comparison(Program(f"{ERLANG}, all schedulers", everywhere, *POURED), of_erlang),
+        ),
+        rounds=5,
+        quick_rounds=1,
+    )
+
+
+LOOPS: tuple[Row, ...] = (
+    _loops_row("P19P", "64 ping-pong pairs, two loops", "pairs", at_least(1.0)),
+    _loops_row("P19R", "100 rings of 100, two loops", "rings", None),
+    Row(
+        "P19C",
+        "two busy actors on two loops, over one by one",
+        SHARE,
+        python_program(OURS, "programs.loops", ("busy", "2"), 10_000_000, 3_000_000),
+        (Comparison(None, at_most(0.6)),),
+    ),
+)
 
 
 PROGRAMS: tuple[Row, ...] = (

@@ -29,7 +29,9 @@ program("fibonacci", N)    -> savina_lives:fibonacci(N);
 program("bank", N)         -> savina_services:bank(N);
 program("dictionary", N)   -> savina_services:dictionary(N);
 program("buffer", N)       -> savina_services:buffer(N);
-program("tree", N)         -> savina_lives:tree(N).
+program("tree", N)         -> savina_lives:tree(N);
+program("pairs", N)        -> savina_messages:circles(64, 2, N);
+program("rings", N)        -> savina_messages:circles(100, 100, N).
 
 rates(Work) ->
     erlang:garbage_collect(),

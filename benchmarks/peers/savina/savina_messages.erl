@@ -1,18 +1,14 @@
 %% Programs of many messages and few processes.
 -module(savina_messages).
--export([ring/1, big/1, chameneos/1, philosophers/1, counting/1, throughput/1]).
+-export([ring/1, big/1, chameneos/1, philosophers/1, counting/1, throughput/1, circles/3]).
 -import(savina, [draw/1, tally/2]).
 
 %% ring: a hundred processes pass one token on, which counts the hops that are left.
 ring(N) ->
-    Referee = self(),
-    Nodes = [spawn_link(fun() -> receive {next, Next} -> ring_node(Next, Place, Referee) end end)
-             || Place <- lists:seq(0, 99)],
-    lists:foreach(fun({Node, Next}) -> Node ! {next, Next} end,
-                  lists:zip(Nodes, tl(Nodes) ++ [hd(Nodes)])),
+    First = circle(100, self()),
     End = N rem 100,
     fun() ->
-        hd(Nodes) ! N,
+        First ! N,
         receive {ended, Place} -> End = Place end,
         N + 1
     end.
@@ -22,6 +18,24 @@ ring_node(Next, Place, Referee) ->
         0 -> Referee ! {ended, Place}, ring_node(Next, Place, Referee);
         Hops -> Next ! Hops - 1, ring_node(Next, Place, Referee)
     end.
+
+%% circles: a token goes round in each of so many circles; in a circle of two, that is ping-pong.
+circles(Number, Size, N) ->
+    Referee = self(),
+    Hops = N div Number,
+    Firsts = [circle(Size, Referee) || _ <- lists:seq(1, Number)],
+    fun() ->
+        lists:foreach(fun(First) -> First ! Hops end, Firsts),
+        lists:foreach(fun(_) -> receive {ended, _} -> ok end end, Firsts),
+        Number * Hops
+    end.
+
+circle(Size, Referee) ->
+    Nodes = [spawn_link(fun() -> receive {next, Next} -> ring_node(Next, Place, Referee) end end)
+             || Place <- lists:seq(0, Size - 1)],
+    lists:foreach(fun({Node, Next}) -> Node ! {next, Next} end,
+                  lists:zip(Nodes, tl(Nodes) ++ [hd(Nodes)])),
+    hd(Nodes).
 
 %% big: each of 120 processes pings one chosen at random, and the next one when that has answered.
 big(N) ->

@@ -1,0 +1,122 @@
+"""Many little worlds that never meet, on one loop or on several: what further cores are good for.
+
+``pairs``: 64 pairs play ping-pong. ``rings``: a token goes round in each of 100 rings of 100 actors.
+``busy``: two actors that only compute, on two loops at once, over one after the other.
+
+The rates are by the wall clock. Several loops need a Python without the GIL to be faster than one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from benchmarks.ours.guests import crunch
+from benchmarks.ours.stage import expect_all_handled, perform
+from benchmarks.program import Report, Unavailable, expect, main, settle
+from greenroom import Actor, ActorRef, ActorSystem, SystemConfig
+
+PAIRS = 64
+RINGS = 100
+NODES = 100
+START = "start"
+
+
+class Node(Actor[int | ActorRef, None]):
+    """Passes on the hops that are left, to the node it was given first."""
+
+    def __init__(self) -> None:
+        self.next: ActorRef[int | ActorRef, None] | None = None
+
+    def receive(self, message: int | ActorRef) -> None:
+        if self.next is None:
+            assert isinstance(message, ActorRef)
+            self.next = message
+        elif message:
+            assert not isinstance(message, ActorRef)
+            self.next.tell(message - 1)
+
+
+class Circle(Actor[int | str, None]):
+    """So many nodes, each with the next as its neighbour; a number is sent round."""
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+        self.first: ActorRef[int | ActorRef, None] | None = None
+
+    def receive(self, message: int | str) -> None:
+        if self.first is None:
+            nodes = [self.ctx.spawn(Node) for _ in range(self.nodes)]
+            for node, following in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
+                node.tell(following)
+            self.first = nodes[0]
+        else:
+            assert isinstance(message, int)
+            self.first.tell(message)
+
+
+def circles(number: int, nodes: int, loops: int, n: int) -> Report:
+    """``n`` hops in all, in so many circles."""
+    return perform(partial(_go_round, number, nodes, n), config=SystemConfig(loops=loops))
+
+
+async def _go_round(number: int, nodes: int, n: int, system: ActorSystem) -> Report:
+    hops = n // number
+    refs = [system.spawn(Circle, nodes, dispatcher="spread") for _ in range(number)]
+    _tell_all(refs, START)
+    await system.settle()
+    settle()
+    began = time.perf_counter()
+    _tell_all(refs, hops)
+    await system.settle()
+    took = time.perf_counter() - began
+    await expect_all_handled(system, number * (2 + nodes + hops + 1))
+    return Report(number * hops / took)
+
+
+def _tell_all(refs: Sequence[ActorRef[int | str, None]], message: int | str) -> None:
+    for ref in refs:
+        ref.tell(message)
+
+
+def busy(loops: int, n: int) -> Report:
+    """``n`` rounds of each; the time that both take together, over that of one after the other."""
+    require_no_gil()
+    return perform(partial(_compute, n), config=SystemConfig(loops=loops, stuck_after=0))
+
+
+async def _compute(rounds: int, system: ActorSystem) -> Report:
+    refs = [system.spawn(crunch, dispatcher="spread") for _ in range(2)]
+    wanted = await asyncio.gather(*(ref.ask(10) for ref in refs))
+    expect("answers", wanted[0], wanted[1])
+    settle()
+    began = time.perf_counter()
+    for ref in refs:
+        await ref.ask(rounds, timeout=None)
+    apart = time.perf_counter() - began
+    began = time.perf_counter()
+    await asyncio.gather(*(ref.ask(rounds, timeout=None) for ref in refs))
+    return Report((time.perf_counter() - began) / apart)
+
+
+def require_no_gil() -> None:
+    """Decline where threads take turns."""
+    if getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise Unavailable("needs a Python without the GIL")
+
+
+def run(program: str, loops: int, n: int) -> Report:
+    """One of the programs; on several loops, only where that is of use."""
+    if loops > 1:
+        require_no_gil()
+    if program == "busy":
+        return busy(loops, n)
+    number, nodes = (PAIRS, 2) if program == "pairs" else (RINGS, NODES)
+    return circles(number, nodes, loops, n)
+
+
+if __name__ == "__main__":
+    main(partial(run, sys.argv.pop(1), int(sys.argv.pop(1))))
