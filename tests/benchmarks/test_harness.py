@@ -309,7 +309,7 @@ def test_the_command_lists_rows_without_measuring(capsys: pytest.CaptureFixture[
 
 
 def test_every_row_names_programs_that_exist() -> None:
-    pure = Setting("python", compiled=False)
+    pure = Setting("python", compiled=False, gil_python="python")
     for entry in ROWS:
         contenders = [
             one for one in (entry.ours, *entry.peers) if one is not None and not one.name.startswith("Erlang")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import shutil
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -12,23 +15,25 @@ import pytest
 from benchmarks.erlang import launch_program, launch_program_on_all_schedulers
 from benchmarks.launch import run_program
 from benchmarks.model import Program, Setting, at_least
+from benchmarks.ours import lives as other_lives
 from benchmarks.ours.stage import perform
 from benchmarks.peers import pykka_lives, pykka_messages, pykka_services
 from benchmarks.peers.pykka_stage import Finish, play
-from benchmarks.program import Report
+from benchmarks.program import Report, Unavailable
 from benchmarks.programs import (
     bank,
     buffer,
     chameneos,
     dictionary,
     lives,
+    loops,
     measuring,
     passing,
     philosophers,
     pouring,
     tree,
 )
-from benchmarks.programs.rows import PROGRAMS
+from benchmarks.programs.rows import LOOPS, PROGRAMS
 from greenroom import ActorRef, ActorSystem, Behavior, Behaviors
 
 SETTING = Setting("python", compiled=False)
@@ -64,6 +69,37 @@ def test_a_program_does_all_its_work_and_reports_both_clocks(name: str) -> None:
     report = OURS[name](3000)
     assert report.value > 0.0
     assert report.parts[measuring.BY_WALL_CLOCK] > 0.0
+
+
+@pytest.mark.parametrize("program", ["pairs", "rings"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_little_worlds_go_round_on_one_loop_or_two(program: str, number: int) -> None:
+    circles, nodes = (loops.PAIRS, 2) if program == "pairs" else (loops.RINGS, 5)
+    assert loops.circles(circles, nodes, number, 3000).value > 0.0
+
+
+def test_several_loops_are_measured_only_where_they_run_at_once() -> None:
+    has_gil: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+    with pytest.raises(Unavailable, match="GIL") if has_gil else nullcontext():
+        loops.run("busy", 2, 1000)
+
+
+@pytest.mark.parametrize("name", ["pairs", "rings"])
+def test_little_worlds_go_round_in_erlang(name: str) -> None:
+    assert _in_erlang(launch_program_on_all_schedulers, name).value > 0.0
+
+
+def test_one_loop_with_the_gil_is_measured_by_the_interpreter_that_is_named() -> None:
+    [row, *_] = LOOPS
+    [program] = [peer for peer in row.peers if peer.name == "one loop, GIL"]
+    with pytest.raises(Unavailable, match="--gil-python"):
+        program.command(SETTING)
+    assert program.command(replace(SETTING, gil_python="other"))[0] == "other"
+
+
+@pytest.mark.parametrize("kind", other_lives.KINDS)
+def test_lives_that_are_not_plain_are_measured_beside_plain_ones(kind: str) -> None:
+    assert other_lives.run(kind, 5000).value > 0.0
 
 
 @pytest.mark.parametrize("name", PYKKA)
