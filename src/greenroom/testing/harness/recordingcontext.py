@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from greenroom.actor.api.context import ContextRecord
+from greenroom.actor.api.loopcontext import LoopContext
 from greenroom.actor.messaging.timers import KeyedTimers
 from greenroom.testing.effects import (
     Demonitored,
@@ -38,7 +38,7 @@ class EffectLog(Protocol):
         """Record that the actor told `ref` to stop."""
 
 
-class RecordingContext(ContextRecord):
+class RecordingContext(LoopContext):
     """The context of the actor under test: records each call that has an effect."""
 
     __slots__ = ()
