@@ -68,6 +68,8 @@ ACTOR_FLOORS = [
     ["life", "offload"],
     ["failure"],
     ["messagehost"],
+    ["hookhost"],
+    ["endinghost"],
     ["lifecycle"],
     ["spawner"],
 ]
