@@ -22,7 +22,7 @@ from typing import Any
 from greenroom._core.current import CurrentHandoff, current_handoffs, sender_here
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
-from greenroom.actor.messaging.asking import require_may_ask, require_timeout, seconds_of, send_from_outside
+from greenroom.actor.messaging.asking import loop_here, require_may_ask, require_timeout, seconds_of, send_from_outside
 from greenroom.actor.messaging.question import Question, current_handoff
 from greenroom.actor.messaging.waiting import (
     LifeWaiter,
@@ -66,6 +66,15 @@ def require_may_block(loop: Loop, what: str, instead: str) -> None:
         raise WaitsForItself(f"{what} in {loop.visits.hand.shown()} would hold up all actors on this thread: {remedy}")
     if is_mine or (asyncio._get_running_loop() is not None and not _is_plain_handler()):
         raise WaitsForItself(f"{what} would hold up the loop of this thread: write `await {instead}` here")
+
+
+def _cell_here() -> Cell | None:
+    """Whose handler this thread runs, on whichever loop or for whichever it does so."""
+    handoff = current_handoffs.get(get_ident()) if current_handoffs else None
+    if handoff is not None:
+        return handoff.cell
+    home = loop_here()
+    return None if home is None else home.visits.hand
 
 
 def _is_plain_handler() -> bool:
@@ -183,7 +192,10 @@ def block_for_answer(cell: Cell, message: object, timeout: float | None, lane: L
     loop: Loop = cell.loop
     handoff = current_handoff(loop)
     asker = None if handoff is None else handoff.cell
-    require_may_ask(loop.visits.hand if asker is None and not cell.is_foreign() else asker)
+    if asker is None:
+        require_may_ask(_cell_here() if cell.is_foreign() else loop.visits.hand)
+    else:
+        require_may_ask(asker)
     require_may_block(loop, "ask_sync()", "ref.ask(...)")
     question = Question.__new__(Question)
     own = current_handoffs.get(get_ident()) if current_handoffs else None
