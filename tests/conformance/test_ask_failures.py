@@ -275,12 +275,15 @@ def test_a_reply_that_its_asker_did_not_live_to_see_is_a_dead_letter(play: Play,
         if task is None:
             ref.tell(None)
         await until(lambda: kept)
-        kept.pop().send("seen by nobody")  # the asker can go on, and before it does
+        with standstill(system):
+            kept.pop().send("seen by nobody")  # the asker can go on, and before it does
+            if task is None:
+                ref.kill()
+            else:
+                task.cancel()
         if task is None:
-            ref.kill()
             await ref.terminated()
         else:
-            task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
         await system.settle()

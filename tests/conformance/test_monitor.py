@@ -24,6 +24,7 @@ from greenroom import (
 )
 from tests.conformance.bonded import ENDS, AsyncDoer, Busy, downs, monitor_all
 from tests.conformance.watchers import BAD, Doer, Plain, Ref, end
+from tests.gates import turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -114,8 +115,13 @@ def test_flushing_takes_back_a_down_that_is_queued(play: Play, flush: bool, dead
             mrefs += await holder.ask(monitor_all(target, target, target))
         async with Busy(system, holder, give_up_the_second):
             await end(target)
+            await turns()  # so that they are queued, if they come from another loop
             assert log == []
-        assert [down.mref for down in log] == (mrefs if not flush else [mrefs[0], mrefs[2]])
+        heard, kept = [down.mref for down in log], [mrefs[0], mrefs[2]]
+        if dead and play.backend == "spread" and not flush:
+            assert heard in (kept, mrefs)  # the second may be given up before that loop has answered
+        else:
+            assert heard == (kept if flush else mrefs)
 
     play(program)
 

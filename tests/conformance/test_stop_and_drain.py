@@ -100,7 +100,8 @@ class Fixture:
 
     async def replies(self) -> list[Any]:
         async with asyncio.timeout(120.0):
-            return await asyncio.gather(*self.asks, return_exceptions=True)
+            *replies, _ = await asyncio.gather(*self.asks, self.hold, return_exceptions=True)
+            return replies
 
 
 QUEUED = 7  # what the fixture leaves behind
