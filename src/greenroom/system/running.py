@@ -193,6 +193,9 @@ class Running:
             if ready.done():
                 raise
             ready.set_exception(error)  # asyncio could not start: it needs file descriptors
+        finally:
+            if self._signals is not None:
+                self._signals.insist()
 
     def run(self) -> None:
         """Run on this thread, until the system is stopped: by `stop()`, by its root's end, or by a signal.

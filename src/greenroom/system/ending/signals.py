@@ -120,6 +120,9 @@ class SignalHandling:
         """Whether more than one has come."""
         return self.count > 1
 
+    def insist(self) -> None:
+        """The loop has ended, and its thread is not the main one: see `BodyInterruption`."""
+
     def _is_mine(self, number: int) -> bool:
         return signal.getsignal(number) == self._handle
 
@@ -170,13 +173,14 @@ class BodyInterruption(SignalHandling):
     it hears of each signal; and signals the main thread again if that has not noticed, or was in a call of ours.
     """
 
-    __slots__ = ("_is_in_body", "_is_received", "_is_sent", "_raised")
+    __slots__ = ("_is_in_body", "_is_received", "_is_sent", "_left", "_raised")
 
     is_elsewhere = True
 
     def __init__(self, name: str, again: Callable[[], object], note: Callable[[int], object]) -> None:
         super().__init__(name, lambda: None, again, note)
         self._is_in_body = True
+        self._left = threading.Event()
         self._is_received = False
         # How often the body was broken off, which is once for each signal; whether one of our own is under way.
         self._raised = 0
@@ -185,6 +189,7 @@ class BodyInterruption(SignalHandling):
     def leave(self, exc: BaseException | None) -> bool:
         """The body has ended, perhaps with `exc`. Whether a signal has broken it off."""
         self._is_in_body = False
+        self._left.set()
         return isinstance(exc, Interrupted) and self._is_received
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -226,6 +231,22 @@ class BodyInterruption(SignalHandling):
                 signal.pthread_kill(threading.main_thread().ident or 0, number)
             later = min(2 * again_in, _LATEST)
             asyncio.get_running_loop().call_later(again_in, self._send, number, count, later)
+
+    def insist(self) -> None:
+        """The loop has ended: signal the main thread in its place, until the body has been broken off for each signal.
+
+        On the loop's thread. Without this, a body that had not noticed the second signal when it ended the system
+        would go on waiting.
+        """
+        pause = _SOON
+        while self._is_in_body and self._raised < self.count:
+            number = next((one for one in list(self._before) if self._is_mine(one)), None)
+            if number is None:
+                return
+            self._is_sent = True
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+            self._left.wait(pause)
+            pause = min(2 * pause, _LATEST)
 
 
 def _is_ours(frame: FrameType | None) -> bool:
