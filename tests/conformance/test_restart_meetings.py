@@ -134,7 +134,6 @@ def test_a_start_that_was_cancelled_for_an_escalation_fails_though_that_is_settl
 # -- groups
 
 
-@pytest.mark.at_home("spread")
 def test_a_group_goes_on_when_one_that_hangs_in_its_start_is_restarted(play: Play) -> None:  # M6, M7, 34
     clock = ManualClock()
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "top",
     [
         pytest.param(False, id="below a parent"),
-        # Siblings at the top live on several loops.
+        # Siblings at the top live on several loops, which leave and start in order each by itself.
         pytest.param(True, id="at the top", marks=pytest.mark.at_home("spread")),
     ],
 )

@@ -19,6 +19,7 @@ cdef class EndingHost(HookHost):
     cdef public bint closed
     cdef readonly unsigned long long terminated
     cdef readonly dict resting
+    cdef dict _places
     cdef public object discards
     cdef readonly object forced
     cdef Cell _ending_cell

@@ -64,6 +64,7 @@ class EndingHost(HookHost):
         "_ending_cell",
         "_kill_order",
         "_own_stop_order",
+        "_places",
         "_shutdown_order",
         "_stop_order",
         "closed",
@@ -84,6 +85,8 @@ class EndingHost(HookHost):
         self.top = ChildList()
         if names is not None:
             self.top.share_names(names)  # with those of the system's other loops
+        # In a system of several loops, when those were spawned among the ones of all loops; with what counts.
+        self._places: dict[Cell, int] | None = None
         # The cell of the root behavior, with which the system ends.
         self.root: Cell | None = None
         # Whether nothing may be spawned any more.
@@ -115,6 +118,10 @@ class EndingHost(HookHost):
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
         """A handler, notice or order let `cause` out."""
         raise NotImplementedError
+
+    def place_at_top(self, cell: Cell) -> int:
+        """When an actor without a parent was spawned, among those of all loops."""
+        return -1 if self._places is None else self._places.get(cell, -1)
 
     # -- how far it has come
 
@@ -354,6 +361,8 @@ class EndingHost(HookHost):
         parent = ref._parent
         if parent is None:
             child_list = self.top
+            if self._places is not None:
+                self._places.pop(cell, None)
         else:
             above = parent._cell.record
             child_list = above.child_list

@@ -21,7 +21,7 @@ cdef class Lifecycle(EndingHost):
     cdef bint _keeps_history
     cdef readonly bint has_placement
     cdef readonly unsigned long long spawned
-    cdef object _site, _start_order
+    cdef object _site, _start_order, _counter
     @cython.locals(spec=ActorSpec, child_list=ChildList, cell=Cell, ref=Address, record=ActorRecord)
     cpdef object spawn(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from asyncio import CancelledError
+from itertools import count
 from typing import TYPE_CHECKING
 
 from greenroom._core.build import COMPILED
@@ -49,6 +50,8 @@ from greenroom.lanes import MailboxConfig
 from greenroom.tracebacks import fold
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from greenroom._core.behavior import BehaviorBase
     from greenroom.actor.life.spawnsite import SpawnSite
     from greenroom.actor.life.spec import ActorClassInfo
@@ -78,6 +81,7 @@ class Lifecycle(EndingHost):
     """The host of one loop: brings actors up, sees them through, and buries them."""
 
     __slots__ = (
+        "_counter",
         "_keeps_history",
         "_site",
         "_start_order",
@@ -94,6 +98,8 @@ class Lifecycle(EndingHost):
         # Whether the system has a say in where the code of actors runs that were spawned without a dispatcher.
         self.has_placement = bool(port.config.placement)
         self.spawned = 0
+        # As in `number_top`.
+        self._counter: Iterator[int] = count()
         # The line that spawned last: in a loop it is the same over and over, and a note of its own for each actor would
         # be one more object for the garbage collector to count.
         self._site: SpawnSite | None = None
@@ -171,10 +177,17 @@ class Lifecycle(EndingHost):
         except BaseException:  # there is no memory for it
             self._undo_spawn(cell, child_list, name)
             raise
+        if self._places is not None and parent is None:
+            self._places[cell] = next(self._counter)
         if COMPILED and self.loop.table.counted > FOLLOWED:
             leave_unfollowed(record, spec)
         self.spawned += 1
         return ref
+
+    def number_top(self, counter: Iterator[int]) -> None:
+        """There are several loops: from now on, those at the top are numbered by what all loops count with."""
+        self._counter = counter
+        self._places = {record.cell: next(counter) for record in self.top.records()}
 
     def _undo_spawn(self, cell: Cell, child_list: ChildList, name: str | None) -> None:
         """Let nothing be left of an actor that could not be spawned after all."""

@@ -331,6 +331,10 @@ class ActorSystem(Running, Spawns, Spawner):
 
     # -- what `SystemPort` asks for
 
+    def _other_hosts(self, life: Lifecycle) -> list[Lifecycle]:
+        """The hosts of the system's other loops."""
+        return [] if self._loops is None else [other for other in self._loops.lives if other is not life]
+
     def _everybody_has_gone(self, life: Lifecycle) -> None:
         """The last actor of one loop has ended, and the system is stopping."""
         self._shutdown.everybody_has_gone(life)

@@ -3,6 +3,9 @@
 They are told at the tick after the failure: all that fail in one tick are one group. They leave in reverse order, all
 at once; when the last is at rest, and the longest backoff among them is over, they start in order, one after the other.
 
+Siblings at the top may be on several loops. Then each loop has a group of its own; none starts anybody before all have
+left, and each starts its own in order.
+
 Groups that meet become one. A member that fails while others are still to be started waits for those: then there is
 another restart, one for all that have failed by then.
 """
@@ -10,10 +13,12 @@ another restart, one for all that have failed by then.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
+from greenroom.actor.failure.groupbarrier import GroupBarrier
 from greenroom.actor.life import ending
 from greenroom.actor.life.restarting import RestartOrder, forget_alarm, start_again
 from greenroom.actor.messaging.ref import Alias
@@ -38,7 +43,9 @@ class Group(Alarm):
     __slots__ = (
         "_absent",
         "_again",
+        "_barrier",
         "_begun",
+        "_has_arrived",
         "_life",
         "_members",
         "_origin",
@@ -50,17 +57,29 @@ class Group(Alarm):
         "scope",
     )
 
-    def __init__(self, life: ActorHost, origin: ActorRecord, scope: Scope, cause: BaseException, due: float) -> None:
+    def __init__(
+        self,
+        life: ActorHost,
+        origin: ActorRecord | None,
+        scope: Scope,
+        cause: BaseException,
+        due: float,
+        barrier: GroupBarrier | None = None,
+    ) -> None:
         self.set_up_alarm(0.0)
         self._life = life
+        # The one that failed, if it is on this loop.
         self._origin = origin
+        # What it waits for with the groups of other loops, and whether they know that all of this loop have left.
+        self._barrier = barrier
+        self._has_arrived = False
         self.scope = scope
         self.cause = cause
         # When they may start: not before the longest backoff among them is over.
         self.due = due
         self._begun = False
         # Those still to be started, in order; one that has another group by then is left out.
-        self._members: deque[ActorRecord] = deque((origin,))
+        self._members: deque[ActorRecord] = deque(() if origin is None else (origin,))
         # Invariant: the members that are not at rest yet
         self._absent: dict[ActorRecord, None] = {}
         # The one that is starting, and those that are running again.
@@ -88,6 +107,7 @@ class Group(Alarm):
         other._absent.clear()
         other._starting = None
         other.disarm(self._life.loop.timers)
+        other._arrive()
         if not self._begun:
             self._members.extend(found)
         return found
@@ -103,8 +123,11 @@ class Group(Alarm):
     def begin(self) -> None:
         """Gather the siblings, and have them leave."""
         if not any(restart_state_of(member).group is self for member in self._members):
+            self._arrive()
             return  # another group has taken them in, or they have ended
         members = self._gather()
+        if self._origin in members and self._origin.cell.ref._parent is None:
+            self._call_other_loops(self._origin.cell)
         for member in reversed(members):
             restart_state = restart_state_of(member)
             restart_state.group = self
@@ -133,6 +156,38 @@ class Group(Alarm):
             if other is not None and other is not self:
                 chosen.update(dict.fromkeys(self.take_over(other)))  # type: ignore[arg-type]
         return [record for record in siblings if record in chosen]
+
+    def _call_other_loops(self, origin: Cell) -> None:
+        """Have the siblings on other loops leave, too."""
+        life = self._life
+        others = life.port._other_hosts(life)
+        if others:
+            self._barrier = barrier = GroupBarrier(1 + len(others))
+            place = life.place_at_top(origin)
+            for other in others:
+                other.loop.inbound.call(
+                    None, partial(_join_from_elsewhere, other, barrier, self.scope, self.cause, self.due, place)
+                )
+
+    def adopt(self, members: list[ActorRecord]) -> None:
+        """Let these be its members; those that have a group bring that along."""
+        for member in members:
+            restart_state = restart_state_of(member)
+            before: Group | None = restart_state.group  # type: ignore[assignment]
+            if before is None:
+                restart_state.group = self
+                self._members.append(member)
+            elif before is not self:
+                self.take_over(before)
+
+    def _arrive(self) -> None:
+        if self._barrier is not None and not self._has_arrived:
+            self._has_arrived = True
+            self._barrier.arrive(self._life.loop, self)
+
+    def go_on(self) -> None:
+        """The siblings on all loops have left."""
+        self._go_on()
 
     def rested(self, member: ActorRecord) -> None:
         """`member` has left, and waits."""
@@ -181,6 +236,9 @@ class Group(Alarm):
             self._members.popleft()
         if not self._begun or self._starting is not None or self._absent:
             return
+        self._arrive()
+        if self._barrier is not None and not self._barrier.is_open:
+            return
         if not self._members:
             self._end()
             return
@@ -215,6 +273,21 @@ class Group(Alarm):
         set_alarm(loop, self, self.due)
         for member in self._members:
             restart_state_of(member).due = self.due
+
+
+def _join_from_elsewhere(
+    life: ActorHost, barrier: GroupBarrier, scope: Scope, cause: BaseException, due: float, place: int
+) -> None:
+    """One on another loop has failed, in `place` among all at the top: those here leave that its scope names."""
+    members = [
+        record
+        for record in life.top.records()
+        if (scope is Scope.ONE_FOR_ALL or life.place_at_top(record.cell) > place) and _takes_part(record)
+    ]
+    if life.closed or not members:
+        barrier.arrive(life.loop)
+    else:
+        Group(life, None, scope, cause, due, barrier).adopt(members)
 
 
 def _takes_part(record: ActorRecord) -> bool:

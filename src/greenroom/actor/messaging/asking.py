@@ -81,6 +81,8 @@ class Asked(Question):
                 return (yield from self._future)
             except BaseException as exc:
                 self._loop.inbound.bring(None, self._leave)
+                if self._loop.director is not None:
+                    self._loop.director.heeded(exc)
                 self.restore_traceback(exc)
                 if COMPILED:
                     raise exc  # without its name, it would have the old traceback again
@@ -133,6 +135,8 @@ class Asked(Question):
         if self._aio is not None:
             # What happens on another thread shows in the future alone.
             if self._future.done():
+                if self._loop.director is not None and not self._future.cancelled() and self._future.exception():
+                    self._loop.director.heeded(self._future.exception())
                 raise StopIteration(self._future.result())
         elif self._status == ANSWERED:
             raise StopIteration(self._value)
@@ -153,6 +157,8 @@ class Asked(Question):
                 self._is_heeded()
         else:
             self._loop.inbound.bring(None, self._leave)
+            if self._loop.director is not None:
+                self._loop.director.heeded(error)
         raise error
 
     def close(self) -> None:

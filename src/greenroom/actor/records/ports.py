@@ -113,6 +113,10 @@ class SystemPort(Protocol):
         """Do something on the thread of `host`'s loop, and wait for its result."""
         ...
 
+    def _other_hosts(self, life: Any) -> list[Any]:
+        """The hosts of the system's other loops."""
+        ...
+
     def _everybody_has_gone(self, life: Any) -> None:
         """The last actor of one loop has ended, and the system is stopping."""
         ...
@@ -165,6 +169,10 @@ class ActorHost(Protocol):
 
     def enter(self, record: ActorRecord, state: int) -> None:
         """Let an actor be in `state`."""
+        ...
+
+    def place_at_top(self, cell: Cell) -> int:
+        """When an actor without a parent was spawned, among those of all loops."""
         ...
 
     def begin_to_run(self, cell: Cell, record: ActorRecord) -> None:

@@ -8,6 +8,7 @@ live there too.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from _thread import get_ident
 from collections.abc import Callable
 from functools import partial
@@ -50,6 +51,9 @@ class SystemLoops:
         system._loop.table.share(self._blocks)
         self._is_simulated = system._loop.director is not None
         self._home_calls = SimulatedCalls(system._loop) if self._is_simulated else LoopCalls(system._loop)
+        # Who was spawned before whom, at the top, matters for supervision.
+        self._spawned = itertools.count()
+        system._life.number_top(self._spawned)
         # Those that actors are spread over, and those of dispatchers, by name.
         self.threads = [self._make_thread(number) for number in range(1, count)]
         self._spread = [system._life, *(thread.life for thread in self.threads)]
@@ -62,7 +66,9 @@ class SystemLoops:
 
     def _make_thread(self, number: int, core: int | None = None) -> LoopThread:
         make = SimulatedThread if self._is_simulated else LoopThread
-        return make(self._system, number, self._blocks, core)
+        thread = make(self._system, number, self._blocks, core)
+        thread.life.number_top(self._spawned)
+        return thread
 
     @property
     def lives(self) -> list[Lifecycle]:
