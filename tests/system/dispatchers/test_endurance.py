@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, MailboxFull, Supervision, SystemConfig
+from greenroom import Actor, ActorSystem, Loop, MailboxFull, Supervision, SystemConfig
 from greenroom.testing import assert_ledger_balanced
 
 THREADS = 16
@@ -34,7 +34,7 @@ class Fragile(Actor[tuple[int, int], None]):
             raise ValueError("on purpose")
 
 
-@pytest.mark.parametrize("dispatcher", ["concurrent", "parallel", "pinned"])
+@pytest.mark.parametrize("dispatcher", ["concurrent", "parallel", "pinned", "another loop"])
 @pytest.mark.parametrize("sends", [SMOKE, pytest.param(FULL, marks=pytest.mark.slow)])
 def test_no_message_of_sixteen_threads_is_lost_or_overtaken_while_the_actor_restarts(
     dispatcher: str, sends: int, caplog: pytest.LogCaptureFixture
@@ -63,7 +63,11 @@ def test_no_message_of_sixteen_threads_is_lost_or_overtaken_while_the_actor_rest
             thread.join()
 
     async def main() -> ActorSystem:
-        config = SystemConfig(supervision=Supervision(max_restarts=None, backoff=None), stuck_after=0)
+        config = SystemConfig(
+            supervision=Supervision(max_restarts=None, backoff=None),
+            stuck_after=0,
+            dispatchers={"another loop": Loop()},
+        )
         async with ActorSystem("test", config=config) as system:
             ref = system.spawn(Fragile, last, seen, dispatcher=dispatcher)
             await asyncio.to_thread(send_all, ref, asyncio.get_running_loop())
