@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
-from greenroom.actor.failure.groupbarrier import GroupBarrier
 from greenroom.actor.life import ending
 from greenroom.actor.life.restarting import RestartOrder, forget_alarm, start_again
 from greenroom.actor.messaging.ref import Alias
@@ -29,6 +28,7 @@ from greenroom.actor.records.states import State
 from greenroom.policy.directives import Scope, group_of
 
 if TYPE_CHECKING:
+    from greenroom.actor.failure.groupbarrier import GroupBarrier
     from greenroom.actor.records.ports import ActorHost
 
 __all__ = ["Group", "join_group"]
@@ -162,6 +162,8 @@ class Group(Alarm):
         life = self._life
         others = life.port._other_hosts(life)
         if others:
+            from greenroom.actor.failure.groupbarrier import GroupBarrier  # not for programs with one loop
+
             self._barrier = barrier = GroupBarrier(1 + len(others))
             place = life.place_at_top(origin)
             for other in others:
