@@ -19,7 +19,7 @@ from tests.testing.simulating.test_identical_traces import FAULTS, Shop, Stock
 THREE = SystemConfig(loops=3)
 SEEDS = 60
 
-EXPECTED = "bd7a806ac626911c62c0f20d4ffbceed693768f216c6950ded0d18e28d7e45e1"
+EXPECTED = "148b9a44363f90a0446792bdd9336457a8b3c977ce843b0ae677b2e507f58d5d"
 """What the traces of these seeds come to. To be written anew when what actors do in a simulation changes."""
 
 
@@ -227,6 +227,47 @@ def test_what_goes_between_loops_can_be_delayed_and_stays_in_order() -> None:
     for log in run_with(faults.delay("sender", "echo", by=(0.1, 2.0), chance=1.0)):
         assert [number for number, _ in log] == list(range(6))
         assert all(late > moment for (_, late), (_, moment) in zip(log, plain, strict=True))
+
+
+class Patient(Actor[ActorRef, None]):
+    async def receive(self, message: ActorRef) -> None:
+        for number in range(8):
+            await message.send((self.ctx.name, number))
+
+
+def test_settle_waits_for_what_another_loop_sent_and_is_still_on_its_way() -> None:
+    for seed in range(20):
+        log: list[Any] = []
+
+        async def main(system: ActorSystem, log: list[Any] = log) -> None:
+            echo = system.spawn(Echo, log, dispatcher="spread", name="echo", mailbox=MailboxConfig(capacity=1))
+            for name in "abc":
+                system.spawn(Patient, name=name, dispatcher="spread").tell(echo)
+            await system.settle(timeout=10_000)
+            assert len(log) == 24
+
+        Simulation(seed, faults=[faults.delay(to="echo", by=(0.0, 2.0), chance=0.7)], config=THREE).run(main)
+        for name in "abc":
+            assert [number for (sender, number), _ in log if sender == name] == list(range(8))
+
+
+def test_a_fault_takes_place_at_its_step_whatever_that_decides() -> None:
+    steps = set()
+    for seed in range(40):
+        simulation = Simulation(seed, faults=[faults.stop("worker", at=(2, 8))], config=THREE)
+        simulation.run(have_one_work)
+        steps |= {event.step for event in simulation.trace if event.kind == "injected"}
+    assert steps == set(range(2, 9))
+
+
+async def have_one_work(system: ActorSystem) -> None:
+    for number in range(3):
+        system.spawn(Patient, name=f"other-{number}", dispatcher="spread")
+    worker = system.spawn(Worker, [], dispatcher="spread", name="worker")
+    for number in range(8):
+        worker.tell(number)
+        await asyncio.sleep(0)
+    await asyncio.sleep(1)
 
 
 def test_an_actor_of_another_loop_can_be_crashed_stopped_and_killed() -> None:

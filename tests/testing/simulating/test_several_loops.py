@@ -22,7 +22,7 @@ from greenroom import (
     Supervision,
     SystemConfig,
 )
-from greenroom.errors import AskDeadlock, MailboxFull, NameTaken, SimulationStuck
+from greenroom.errors import AskDeadlock, MailboxFull, NameTaken, SimulationRefused, SimulationStuck
 from greenroom.system.dispatchers.settings import Loop
 from greenroom.testing import Simulation, assert_ledger_balanced
 
@@ -300,6 +300,42 @@ def test_settle_waits_for_all_loops() -> None:
         assert log == ["done"]
 
     at_many_seeds(program)
+
+
+def test_a_failure_that_an_asker_on_another_loop_is_told_fails_no_simulation() -> None:
+    def fail(ctx: Context) -> None:
+        raise AssertionError("on purpose")
+
+    async def program(system: ActorSystem) -> None:
+        refs = spread(system)
+        for ref in refs:  # by the program, by a task of it, and by an actor
+            with pytest.raises(AssertionError, match="on purpose"):
+                await ref.ask(fail)
+            told = await asyncio.gather(ref.ask(fail), ref.ask(fail), return_exceptions=True)
+            assert [type(one) for one in told] == [AssertionError] * 2
+            for other in refs:
+                if other is not ref:
+                    with pytest.raises(AssertionError, match="on purpose"):
+                        await other.ask(lambda ctx, ref=ref: ref.ask(fail))
+
+    at_many_seeds(program, SystemConfig(loops=LOOPS, supervision=Supervision(Directive.RESUME)))
+
+
+def test_nothing_is_brought_to_a_real_system_of_several_loops() -> None:
+    with ActorSystem("real", config=SystemConfig(loops=2)) as real:
+        there = [real.spawn(Doer, dispatcher="spread") for _ in range(2)]
+
+        async def program(system: ActorSystem) -> None:
+            for look in (real.snapshot, real.actors, partial(real.spawn, Doer, dispatcher="spread")):
+                with pytest.raises(SimulationRefused, match="another system"):
+                    look()
+            for ref in there:
+                with pytest.raises(SimulationRefused, match="reaching for"):
+                    ref.tell("hello")
+
+        Simulation(config=THREE).run(program)
+        assert len(real.actors()) == 2
+        assert real.ledger().sent == 0
 
 
 # Time

@@ -226,7 +226,7 @@ class Poller:
     async def rest(self) -> None:
         """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""
         await self.idle()
-        while self.loop.visits.suspended > 0 or self._is_owed_time():
+        while self.loop.visits.suspended > 0 or self.is_owed_time():
             await self._told(self.next_sleep())
             await self.idle()
 
@@ -252,7 +252,7 @@ class Poller:
         finally:
             self.forget(waiter)
 
-    def _is_owed_time(self) -> bool:
+    def is_owed_time(self) -> bool:
         """Whether messages are queued, or on their way, that are handled only when some time has passed."""
         if self._is_manual:
             return False

@@ -43,6 +43,7 @@ cdef class Director:
     cpdef Py_ssize_t next(self, RunQueue runq) except -1
     @cython.locals(position=Py_ssize_t, mark=cython.ulonglong, number=cython.ulonglong)
     cpdef Py_ssize_t next_thread(self, list threads, list names) except -1
+    @cython.locals(leaves=cython.bint)
     cpdef bint leaves_brought(self) except? True
     @cython.locals(wanted=Py_ssize_t)
     cpdef Py_ssize_t budget(self, Py_ssize_t usual) except -1

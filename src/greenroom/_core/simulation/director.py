@@ -160,6 +160,8 @@ class Director:
         if self.choices is not None and position != 0:
             self._chosen = names[position]
             self._write_choice(position, 0, 0)
+        if self.faults is not None:
+            self.faults.after_step(self.step)
         return position
 
     def leaves_brought(self) -> bool:
@@ -168,12 +170,13 @@ class Director:
             return False
         self.step += 1
         self._number = self.step
-        if not self.schedule.leaves_brought(self.step):
-            return False
-        if self.choices is not None:
+        leaves = self.schedule.leaves_brought(self.step)
+        if leaves and self.choices is not None:
             self._chosen = BROUGHT
             self._write_choice(1, 0, 0)
-        return True
+        if self.faults is not None:
+            self.faults.after_step(self.step)
+        return leaves
 
     def budget(self, usual: int) -> int:
         """How many messages the visit may handle."""

@@ -14,7 +14,7 @@ class FaultPort(Protocol):
     """Whoever comes between."""
 
     def after_step(self, step: int) -> None:
-        """A visit is over."""
+        """A visit is over; or a virtual thread goes on, or a tick has decided what to take in."""
         ...
 
     def meets(self, cell: Cell) -> None:

@@ -45,6 +45,7 @@ class LoopCalls:
 
         Raises `LoopTimeout` when it has not been called in time.
         """
+        self.loop.inbound.refuse_simulated(None)
         done: ThreadFuture[T] = ThreadFuture()
 
         def act() -> None:
