@@ -1,34 +1,23 @@
 import cython
 from greenroom._core.capi cimport fence
 from greenroom._core.current cimport sender_here
-from greenroom._core.mailbox.cell cimport Cell, add_reserved
+from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.intake cimport Intake, entry_part, has_entry
-from greenroom._core.fastrlock cimport FastRLock
+from greenroom._core.delivery.promises cimport Parked, PromisedRoom, promise_room
 
 cdef bint COMPILED
 cdef int ELSEWHERE, OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD, _MOST_AT_ONCE
 cdef dict directing, current_handoffs
 cdef object director_here, partial, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
 
-@cython.locals(previous=int, before=int)
-cdef int _promise(Cell cell, int change) noexcept
-
 @cython.final
-cdef class Parked:
-    cdef object entries
-    cdef int messages
-    @cython.locals(position=Py_ssize_t)
-    cdef tuple displace(self)
-
-@cython.final
-cdef class Inbound:
+cdef class Inbound(PromisedRoom):
     cdef Admission _admission
-    cdef FastRLock _lock
     cdef Intake _intake
     cdef list _kept
-    cdef dict _reserved, _parked, _refused, _lines
+    cdef dict _lines
     cdef readonly bint closed, sleeping
     cdef bint _is_over
     cdef public object rouse
@@ -59,24 +48,13 @@ cdef class Inbound:
     cdef _end_sleep(self)
     cdef object _take_rouse(self)
     cpdef rouse_by(self, object rouse)
-    cdef bint _reserve(self, Cell cell, object lane) except? True
-    cdef bint _is_done_with_some(self, Cell cell) except? True
     @cython.locals(parked=Parked)
     cdef tuple _park(self, Cell cell, object lane, object message, object sender)
-    cdef _count_refused(self, Cell cell, bint rejected)
-    @cython.locals(counts=list)
-    cdef list _counts_for(self, Cell cell)
-    cpdef bint promise(self, Cell cell, object lane) except? True
-    cpdef redeem(self, Cell cell, object lane)
-    cpdef int reserved(self, Cell cell, object lane)
     @cython.locals(late=list, left=int, cell=Cell, delivered=Py_ssize_t)
     cpdef take_in(self)
     @cython.locals(intake=Intake, cell=Cell)
     cdef int _move(self, list late, int left) except -1
     cdef _deliver(self, Cell cell, object lane, object message, object sender)
-    @cython.locals(parked=Parked)
-    cdef tuple _unpark(self, Cell cell, object lane)
-    @cython.locals(parked=Parked)
     cpdef Py_ssize_t count(self, Cell cell=*)
     cpdef bint fall_asleep(self)
     cpdef wake(self)

@@ -23,17 +23,15 @@ simulation sends another is a foreign thread's too: its director is told of it h
 from __future__ import annotations
 
 from _thread import get_ident
-from collections import deque
 from collections.abc import Callable
 from functools import partial
-from threading import RLock
 from typing import Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.current import current_handoffs, sender_here
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.intake import Intake
-from greenroom._core.fastrlock import FastRLock
+from greenroom._core.delivery.promises import Parked, PromisedRoom, promise_room
 from greenroom._core.flags import INTERCEPTED, OFFLOADED, PROPAGATES, ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE
@@ -69,37 +67,7 @@ _REMEDY = (
 )
 
 
-class Parked:
-    """What waits for a lane that drops its oldest: as many messages as it holds, and notices among them."""
-
-    __slots__ = ("entries", "messages")
-
-    def __init__(self) -> None:
-        self.entries: deque[tuple[object, object]] = deque()
-        self.messages = 0
-
-    def displace(self) -> tuple[object, object]:
-        """Take the oldest message; notices stay where they are."""
-        position = 0
-        while self.entries[position][1] is NOTICE:
-            position += 1
-        oldest = self.entries[position]
-        del self.entries[position]
-        self.messages -= 1
-        return oldest
-
-
-def _promise(cell: Cell, change: int) -> int:
-    """Change how much room is promised in the data lane; what it was before. Compiled, this is one atomic step."""
-    if COMPILED:
-        previous: int = add_reserved(cell, change)
-        return previous
-    before = cell.reserved
-    cell.reserved = before + change
-    return before
-
-
-class Inbound:
+class Inbound(PromisedRoom):
     """Admission for foreign threads. Every field is written under `_lock`, but for `sleeping` by the loop's thread."""
 
     __slots__ = (
@@ -108,31 +76,20 @@ class Inbound:
         "_is_over",
         "_kept",
         "_lines",
-        "_lock",
-        "_parked",
-        "_refused",
-        "_reserved",
         "closed",
         "rouse",
         "sleeping",
     )
 
     def __init__(self, admission: Admission) -> None:
+        super().__init__()
         self._admission = admission
-        # The compiled gate is the cheaper one; in plain Python only a lock made in C is safe from signals in a `with`.
-        self._lock: Any = FastRLock() if COMPILED else RLock()
         # In order of arrival: cell, lane, message, sender. Taken from by the loop's thread, under the lock.
         self._intake = Intake()
         # What was taken, and could not be delivered yet: it comes before all that is in the intake.
         self._kept: list[tuple[Any, Any, Any, Any]] = []
-        # Invariant: room promised by (cell, lane), for side lanes; for the data lane that is Cell.reserved
-        self._reserved: dict[tuple[Cell, Lane], int] = {}
-        # Invariant: each entry in here has a _PARKED one in the intake
-        self._parked: dict[tuple[Cell, Lane], Parked] = {}
         # How many are on their way to stand in line for room, by cell.
         self._lines: dict[Cell, int] = {}
-        # Messages rejected, dropped and turned away, by cell, until the loop's thread adds them to the cell's counters.
-        self._refused: dict[Cell, list[int]] = {}
         self.closed = False
         self._is_over = False
         # Invariant: sleeping only while the loop's thread waits for something to happen, and nobody has roused it
@@ -190,14 +147,14 @@ class Inbound:
         if self.closed or cell.closed or cell.priority is not None or cell.drops_oldest:
             return False
         # The promise first: the loop counts a message twice while it moves it, and never not at all.
-        reserved = _promise(cell, 1)
+        reserved = promise_room(cell, 1)
         if reserved + cell.count - cell.notices >= cell.capacity:
-            _promise(cell, -1)
+            promise_room(cell, -1)
             return False
         try:
             self._intake.put(cell, _DATA, message, sender)
         except MemoryError:
-            _promise(cell, -1)
+            promise_room(cell, -1)
             raise
         if COMPILED:
             fence()
@@ -216,7 +173,7 @@ class Inbound:
             entry = self._intake.take()
             while entry is not None:
                 cell = entry[0]
-                _promise(cell, -1)
+                promise_room(cell, -1)
                 self._admission.count_turned_away(cell)
                 late.append(entry)
                 entry = self._intake.take()
@@ -394,26 +351,6 @@ class Inbound:
         with self._lock:
             self.rouse = rouse
 
-    def _reserve(self, cell: Cell, lane: Lane) -> bool:
-        """Promise room for one message, if there is any. Under the lock."""
-        if lane is _DATA:
-            # As in `_put_quickly`: others may be at it now.
-            if _promise(cell, 1) + cell.depth(lane) >= cell.capacity and not self._is_done_with_some(cell):
-                _promise(cell, -1)
-                return False
-            return True
-        key = (cell, lane)
-        if cell.depth(lane) + self._reserved.get(key, 0) >= cell.config.room(lane):
-            return False
-        self._reserved[key] = self._reserved.get(key, 0) + 1
-        return True
-
-    def _is_done_with_some(self, cell: Cell) -> bool:
-        """Whether a full data lane is not: what is done on another thread, but not reported yet, needs no room."""
-        handoff = cell.handoff() if cell.flags & OFFLOADED else None
-        # Its own promise is among those that are reserved.
-        return handoff is not None and cell.depth(_DATA) - handoff.done() + cell.reserved <= cell.capacity
-
     def _park(self, cell: Cell, lane: Lane, message: object, sender: object) -> tuple[object, object] | None:
         """Keep a message for a lane that drops its oldest; the one it displaces here, if it does."""
         parked = self._parked.setdefault((cell, lane), Parked())
@@ -424,37 +361,6 @@ class Inbound:
             return parked.displace()
         self._append((cell, lane, _PARKED, None))
         return None
-
-    def _count_refused(self, cell: Cell, rejected: bool) -> None:
-        self._counts_for(cell)[0 if rejected else 1] += 1
-
-    def _counts_for(self, cell: Cell) -> list[int]:
-        counts = self._refused.get(cell)
-        if counts is None:
-            counts = self._refused[cell] = [0, 0, 0]
-        return counts
-
-    def promise(self, cell: Cell, lane: Lane) -> bool:
-        """Keep room in `lane` for a message of the loop's own thread, while a user's code runs; False when full."""
-        with self._lock:
-            return self._reserve(cell, lane)
-
-    def redeem(self, cell: Cell, lane: Lane) -> None:
-        """The room that was promised has been taken, or is not needed any more."""
-        with self._lock:
-            if lane is _DATA:
-                if cell.reserved > 0:
-                    _promise(cell, -1)
-                return
-            key = (cell, lane)
-            left = self._reserved.pop(key, 0) - 1
-            if left > 0:
-                self._reserved[key] = left
-
-    def reserved(self, cell: Cell, lane: Lane) -> int:
-        """Room promised in `lane`, which is none of DATA."""
-        with self._lock:
-            return self._reserved.get((cell, lane), 0)
 
     def take_in(self) -> None:
         """Move what was admitted into the mailboxes. For the loop's thread.
@@ -512,7 +418,7 @@ class Inbound:
                         late.append((cell, lane, message, sender))
                     elif lane is _DATA:
                         cell.enqueue(1, message, sender)
-                        _promise(cell, -1)
+                        promise_room(cell, -1)
                         cell.make_runnable()
                     elif lane is _NOTICE:
                         cell.enqueue_notice(message)
@@ -547,17 +453,6 @@ class Inbound:
             else:
                 self._admission.deliver_sent(cell, message, sender, lane)
 
-    def _unpark(self, cell: Cell, lane: Lane) -> tuple[object, object]:
-        with self._lock:
-            key = (cell, lane)
-            parked = self._parked[key]
-            entry = parked.entries.popleft()
-            if entry[1] is not NOTICE:
-                parked.messages -= 1
-            if not parked.entries:
-                del self._parked[key]
-            return entry
-
     def count(self, cell: Cell | None = None) -> int:
         """How many messages are in here, for `cell` or in all. Costs a search: for the ledger."""
         with self._lock:
@@ -566,10 +461,7 @@ class Inbound:
                 mine = cell is None or target is cell
                 if mine and isinstance(lane, Lane) and message is not _PARKED:
                     total += 1
-            for key, parked in self._parked.items():
-                if cell is None or key[0] is cell:
-                    total += parked.messages
-            return total
+            return total + self._count_parked(cell)
 
     def fall_asleep(self) -> bool:
         """Ask to be roused by the next to bring something; False when something is here already.
