@@ -92,7 +92,8 @@ class ObserverHooks:
                 self.remove(observer)
 
     def _has(self, observer: object) -> bool:
-        return any(known is observer for known in self._observers)
+        # A copy, which is made in one step: without a GIL, another thread may take one off at any moment.
+        return any(known is observer for known in list(self._observers))
 
     def _refresh(self) -> None:
         """See which events are wanted; again, if that has changed meanwhile: asking an observer runs its code."""
