@@ -340,3 +340,31 @@ def test_an_actor_that_says_nothing_of_itself_shows_nothing(play: Play) -> None:
         assert await system.spawn(lambda ctx, message: None).inspect() == {}
 
     play(program)
+
+
+def test_the_hooks_are_those_of_the_instance_that_was_made(play: Play) -> None:
+    heard: list[str] = []
+
+    class Chosen(Actor[str, str]):
+        def __new__(cls) -> Any:
+            return super().__new__(Special)
+
+        def receive(self, message: str) -> str:
+            return message
+
+    class Special(Chosen):
+        def pre_start(self) -> None:
+            heard.append("pre_start")
+
+        def post_stop(self) -> None:
+            heard.append("post_stop")
+
+    async def program(system: ActorSystem) -> None:
+        heard.clear()
+        ref = system.spawn(Chosen)
+        assert await ref.ask("hello") == "hello"
+        ref.stop()
+        await ref.terminated()
+        assert heard == ["pre_start", "post_stop"]
+
+    play(program)

@@ -48,8 +48,13 @@ def unlogged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger("greenroom"), "disabled", True)
 
 
-def instance_of(ref: ActorRef[Any, Any]) -> weakref.ref[Any]:
-    return weakref.ref(ref._cell.subject)
+async def spawn_among_many(system: ActorSystem) -> tuple[ActorRef[Any, Any], weakref.ref[Any]]:
+    """One that is not followed, and its instance."""
+    for _ in range(MANY):
+        system.spawn(Hollow)
+    ref = system.spawn(Knotted, [])
+    await system.settle()
+    return ref, weakref.ref(ref._cell.subject)
 
 
 def test_the_collector_follows_only_so_many_actors_while_they_live() -> None:
@@ -73,11 +78,7 @@ def test_the_collector_follows_only_so_many_actors_while_they_live() -> None:
 def test_one_that_was_not_followed_is_collected_after_its_end(how: str) -> None:
     async def main() -> None:
         async with ActorSystem(config=STOP) as system:
-            for _ in range(MANY):
-                system.spawn(Hollow)
-            ref = system.spawn(Knotted, [])
-            await system.settle()
-            instance = instance_of(ref)
+            ref, instance = await spawn_among_many(system)
             for message in ENDINGS[how]:
                 ref.tell(message)
             if how == "kill":
@@ -97,11 +98,7 @@ def test_an_instance_that_was_not_followed_is_collected_after_a_restart() -> Non
     async def main() -> None:
         config = SystemConfig(supervision=Supervision(Directive.RESTART, backoff=None))
         async with ActorSystem(config=config) as system:
-            for _ in range(MANY):
-                system.spawn(Hollow)
-            ref = system.spawn(Knotted, [])
-            await system.settle()
-            instance = instance_of(ref)
+            ref, instance = await spawn_among_many(system)
             ref.tell("fail")
             await system.settle()
             ref._cell.record.spec.args[0].clear()  # what it has put itself into
