@@ -388,6 +388,8 @@ class Lifecycle(EndingHost):
 
     def awaits_elsewhere(self, question: Question) -> None:
         """A handler begins to wait for an actor of another loop, or for one that does."""
+        if question.number == 0:
+            question.is_asked_now()
         probe(question)
 
     def lives_on(self, cell: Cell) -> bool:

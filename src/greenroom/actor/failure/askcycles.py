@@ -8,7 +8,11 @@ comes back to the actor whose wait it began with, none of them could ever answer
 when the last actor of a circle begins to wait, its probe finds all the others waiting.
 
 **Why none is made up.** Whoever is found waiting still owes the answer that the probe has followed to it, and gives
-none while it waits. So all those before it wait on, too, unless they give up.
+none while it waits. So all those before it wait on, too, unless they give up: that is looked at once more in the end.
+
+**Why one of them is refused, and no more.** All who begin to wait at the same moment may find the circle. Each wait has
+a number, and whoever finds the circle refuses the last: so all refuse the same. As on one loop, that is the ask which
+closed the circle; for what is asked because of another ask has the higher number, whichever of them is awaited first.
 
 An actor that has failed, and whose parent has to decide on it, waits for that parent. If the circle leads through such
 a one, the question to it is broken off, as on one loop.
@@ -36,22 +40,22 @@ def probe(question: Question) -> None:
 class Probe:
     """One way along those who wait. It is on one thread at a time, and touches only what is that thread's own."""
 
-    __slots__ = ("_asker", "_broken_off", "_last", "_origin", "_passed", "_refs")
+    __slots__ = ("_asker", "_broken_off", "_followed", "_origin", "_passed")
 
     def __init__(self, origin: Question, asker: Cell) -> None:
         self._origin = origin
         self._asker = asker
         self._passed: set[Cell] = set()
-        self._refs: list[object] = [asker.shown()]
-        self._last = origin
+        # Each question, the actor that was asked when it was followed, and its number then.
+        self._followed: list[tuple[Question, Cell, int]] = []
         # The question to an actor whose failure is not decided on, with what its asker is to be told.
         self._broken_off: tuple[Question, BaseException | None, str] | None = None
 
     def follow(self, question: Question) -> None:
         """Go on to the actor that is asked."""
-        self._last = question
         cell = question.peek_target()
-        self._refs.append(cell.shown())
+        # Its number is looked at second: one that is handed on has a new one before it has another target.
+        self._followed.append((question, cell, question.number))
         self._go_to(cell)
 
     def _go_to(self, cell: Cell) -> None:
@@ -75,21 +79,29 @@ class Probe:
             return
         decider = decider_of(cell)
         if decider is not None and self._broken_off is None:
-            self._broken_off = (self._last, *what_to_say(cell, decider))
+            self._broken_off = (self._followed[-1][0], *what_to_say(cell, decider))
             self._go_to(decider)
 
     def _is_owed_no_more(self, cell: Cell) -> bool:
         """Whether the actor of `cell` has answered what it was asked, or left that to another, before this came."""
-        question = self._last
+        question = self._followed[-1][0]
         goes_by_decider = self._broken_off is not None and self._broken_off[0] is question
         return question.replied or not (goes_by_decider or question.peek_target() is cell)
 
     def _close(self) -> None:
-        if self._broken_off is None:
-            self._origin.is_in_cycle(tuple(self._refs))
-        else:
+        """All of them waited when they were looked at. If none has an answer, or gave up, they wait at this moment."""
+        for question, cell, _ in self._followed:
+            if question.done() or question.replied or question.peek_target() is not cell:
+                return
+        if self._broken_off is not None:
             question, cause, happened = self._broken_off
             question.break_off(cause, happened)
+            return
+        numbers = [number for _, _, number in self._followed]
+        last = numbers.index(max(numbers))
+        asked = [cell.shown() for _, cell, _ in self._followed]
+        # Each was asked by the one that was asked before it: the first by the last, which is where this began.
+        self._followed[last][0].is_in_cycle((asked[last - 1], *asked[last:], *asked[:last]))
 
 
 def has_escalated(record: object) -> bool:

@@ -357,6 +357,7 @@ def _ask_from_another_loop(
     asker = home.visits.hand
     require_may_ask(asker)
     question.set_up(home, cell, asker, seconds)
+    question.is_asked_now()  # before the actor asked can ask somebody else because of it
     try:
         if patiently:
             send_patiently(cell.loop, cell, question, message, as_lane(lane))

@@ -7,7 +7,7 @@ from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
 cdef bint COMPILED
 cdef int ASKED, HELD, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef dict current_handoffs
-cdef object CancelledError, get_ident, partial, _TOO_LATE
+cdef object CancelledError, get_ident, partial, _numbers, _TOO_LATE
 
 cdef class Question(Wait):
     cdef Loop _loop
@@ -21,6 +21,7 @@ cdef class Question(Wait):
     cdef public bint replied
     cdef object _book, _brought, _handoff
     cdef bint _is_late, _leads_elsewhere
+    cdef readonly long long number
     cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
     cpdef tell_future(self, object future, object aio)
     cpdef bint done(self)
@@ -33,6 +34,7 @@ cdef class Question(Wait):
     cpdef _is_waited_for_by(self, object handoff)
     @cython.locals(is_waited_for=bint)
     cpdef _break_cycle(self)
+    cpdef is_asked_now(self)
     cpdef is_in_cycle(self, tuple refs)
     @cython.locals(is_waited_for=bint)
     cpdef _end_cycle(self, object refs)

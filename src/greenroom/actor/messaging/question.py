@@ -22,6 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import InvalidStateError as ThreadFutureIsDone
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED, MadeByRuntime
@@ -63,6 +64,9 @@ __all__ = ["Question", "current_handoff"]
 __tracebackhide__ = not SHOWS_ALL
 
 _log = RuntimeLog()
+
+_numbers = count(1)
+"""Of asks that lead to other loops. They are compared across systems too."""
 
 _TOO_LATE = (asyncio.InvalidStateError, ThreadFutureIsDone)
 
@@ -106,6 +110,7 @@ class Question(Wait):
         "_traceback",
         "_value",
         "asker",
+        "number",
         "replied",
         "target",
         "timeout",
@@ -136,6 +141,8 @@ class Question(Wait):
         self._is_late = False
         # Whether those who wait for one another are not all on this loop.
         self._leads_elsewhere = False
+        # When it was asked, or handed on, among those that lead to other loops; 0 if it was not seen to.
+        self.number = 0
 
     def tell_future(self, future: Any, aio: AbstractEventLoop | None) -> None:
         """Let an asker on another thread learn the answer by `future`: one of `aio`'s, or of a plain thread's."""
@@ -192,6 +199,10 @@ class Question(Wait):
             self._loop.host.awaits_elsewhere(self)
         elif cycle is not None or self.target.flags & HELD:
             self._loop.host.awaits(self)
+
+    def is_asked_now(self) -> None:
+        """Let it be the last of those that lead to other loops. If they wait for one another, the last is refused."""
+        self.number = next(_numbers)
 
     def is_in_cycle(self, refs: tuple[object, ...]) -> None:
         """A probe has found that its asker waits for itself. From any thread; the asker may be about to wait."""
@@ -394,6 +405,8 @@ class Question(Wait):
 
     def hand_to(self, target: Cell) -> None:
         """Another actor is to answer. If its asker waits, and that one waits for the asker, nobody ever would."""
+        if self.number > 0:
+            self.is_asked_now()  # before it has another target, so that nobody sees that one with the old number
         if COMPILED:
             guard_target(self, target)
         else:
