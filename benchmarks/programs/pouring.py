@@ -30,7 +30,7 @@ class Counter(Actor[str | ActorRef, None]):
     def receive(self, message: str | ActorRef) -> None:
         if message is INCREMENT:
             self.total += 1
-        elif isinstance(message, ActorRef):
+        elif not isinstance(message, str):
             message.tell(self.total)
 
 

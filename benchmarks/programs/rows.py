@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks.contenders import ERLANG, OURS, pykka, python_program
+from benchmarks.contenders import ERLANG, OURS, pykka, python_peer, python_program
 from benchmarks.erlang import launch_program, launch_program_on_all_schedulers
 from benchmarks.model import RATE, SHARE, Comparison, Program, Row, Setting, Target, at_least, at_most
 from benchmarks.program import Unavailable
@@ -17,6 +17,10 @@ TARGET = at_least(0.8)
 
 TWO_LOOPS = at_least(1.7)
 WITH_GIL = at_least(1.2)
+
+BARE = "bare Python"
+# The programs of which the interpreter alone takes the most.
+WITH_BARE = frozenset(("counting", "throughput", "bank", "philosophers"))
 
 Sizes = tuple[int, int]
 
@@ -37,6 +41,7 @@ def _row(
     pykka_sizes: Sizes = PYKKA_MESSAGES,
 ) -> Row:
     everywhere = partial(launch_program_on_all_schedulers, program)
+    bare = [Comparison(python_peer(BARE, "bare_programs", (program,), *sizes))] if program in WITH_BARE else []
     return Row(
         row_id,
         work,
@@ -47,6 +52,7 @@ def _row(
             # By the wall clock, and without a target: a loop of ours has one thread.
             Comparison(Program(f"{ERLANG}, all schedulers", everywhere, *sizes)),
             Comparison(pykka(program, *pykka_sizes, module=f"pykka_{peers}")),
+            *bare,
         ),
         rounds=3,
         quick_rounds=1,

@@ -17,7 +17,7 @@ from benchmarks.launch import run_program
 from benchmarks.model import Program, Setting, at_least
 from benchmarks.ours import lives as other_lives
 from benchmarks.ours.stage import perform
-from benchmarks.peers import pykka_lives, pykka_messages, pykka_services
+from benchmarks.peers import bare_programs, pykka_lives, pykka_messages, pykka_services
 from benchmarks.peers.pykka_stage import Finish, play
 from benchmarks.program import Report, Unavailable
 from benchmarks.programs import (
@@ -69,6 +69,11 @@ def test_a_program_does_all_its_work_and_reports_both_clocks(name: str) -> None:
     report = OURS[name](3000)
     assert report.value > 0.0
     assert report.parts[measuring.BY_WALL_CLOCK] > 0.0
+
+
+@pytest.mark.parametrize("name", bare_programs.PROGRAMS)
+def test_bare_python_does_the_same_work(name: str) -> None:
+    assert bare_programs.PROGRAMS[name](3000).value > 0.0
 
 
 @pytest.mark.parametrize("program", ["pairs", "rings"])
