@@ -409,6 +409,9 @@ class Running:
             async with asyncio.timeout(timeout):
                 await (self._poller.rest() if self._loops is None else self._loops.rest())
         except TimeoutError:
+            # The time may have been too short for a look at another thread, or for the call that asked for this.
+            if self._poller.is_at_rest() if self._loops is None else await self._loops.are_at_rest():
+                return
             raise SettleTimeout(self.name, timeout, self._busy_actors()) from None
 
     def settle_sync(self, timeout: float = 30.0) -> None:

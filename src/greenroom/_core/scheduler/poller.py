@@ -230,6 +230,11 @@ class Poller:
             await self._told(self.next_sleep())
             await self.idle()
 
+    def is_at_rest(self) -> bool:
+        """Whether `rest` would return at once."""
+        resting: bool = self.is_idle() and self.loop.visits.suspended == 0 and not self.is_owed_time()
+        return resting
+
     async def handed_back(self) -> None:
         """Return when nothing is done for the loop on other threads or in worker processes."""
         while self.loop.handoffs:

@@ -29,6 +29,7 @@ from greenroom.system.paths import number_in
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
+    from greenroom._core.scheduler.poller import Poller
     from greenroom.actor.lifecycle import Lifecycle
     from greenroom.system.loops.ports import OwningSystem
 
@@ -40,6 +41,11 @@ T = TypeVar("T")
 
 _LAST_STEPS = 1.0
 """Seconds that a loop has for each of its last steps, at least: one that a handler holds for longer is left behind."""
+
+_GLANCE = 0.1
+"""Seconds after which one who waits for a look at a loop sees whether a handler holds that."""
+_GLANCES = 100
+"""How often, before the loop is taken for a busy one."""
 
 
 class SystemLoops:
@@ -74,6 +80,10 @@ class SystemLoops:
     def lives(self) -> list[Lifecycle]:
         """The hosts of all loops, that of the home loop first."""
         return [self._system._life, *(thread.life for thread in self.threads)]
+
+    def pollers(self) -> list[Poller]:
+        """What runs each loop, that of the home loop first."""
+        return [self._system._poller, *(thread.poller for thread in self.threads)]
 
     # -- where actors go
 
@@ -183,6 +193,31 @@ class SystemLoops:
                 await thread.do(thread.poller.rest)
             if await self._agree():
                 return
+
+    async def are_at_rest(self) -> bool:
+        """Whether all loops are at rest. To look takes a turn of each thread: that is waited for, and no handler is."""
+        look = asyncio.ensure_future(self._look_until_clear())
+        try:
+            for _ in range(_GLANCES):
+                ticks = [thread.loop.ticks for thread in self.threads]
+                await asyncio.wait((look,), timeout=_GLANCE)
+                if look.done():
+                    return look.result()
+                loops = [thread.loop for thread in self.threads]
+                if any(loop.ticking and loop.ticks == seen for loop, seen in zip(loops, ticks, strict=False)):
+                    return False
+            return False
+        finally:
+            look.cancel()
+
+    async def _look_until_clear(self) -> bool:
+        """Whether all are at rest: a tick between two looks, which found nothing to do, is no reason why not."""
+        while True:
+            looks = [await self._look_at_all(), await self._look_at_all()]
+            if None in looks[0] or None in looks[1]:
+                return False
+            if looks[0] == looks[1]:
+                return True
 
     async def _agree(self) -> bool:
         """Whether all are at rest, and none of them did anything between one look and the next."""

@@ -22,10 +22,8 @@ __all__ = ["QuietLoops", "is_at_rest"]
 
 def is_at_rest(poller: Poller) -> int | None:
     """How many ticks a loop has had, if it is at rest; else None. On its own thread."""
-    loop = poller.loop
     # Another loop may have sent what waits for time to pass, after this one was found at rest.
-    rests = poller.is_idle() and loop.visits.suspended == 0 and not poller.is_owed_time()
-    return loop.ticks if rests else None
+    return poller.loop.ticks if poller.is_at_rest() else None
 
 
 class QuietLoops:
