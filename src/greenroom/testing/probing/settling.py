@@ -2,12 +2,17 @@
 
 An actor that asked a probe is busy until the test answers. `system.settle()` would wait for that actor, and so for the
 test, for ever. Here such actors, and those that wait for one of them, count as settled.
+
+Who waits for whom is looked at while nothing changes. If the system has several loops, their threads stand still for
+that moment, between two ticks.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom._core.handoff.handoff import Handoff
 from greenroom.actor.messaging.question import Question
@@ -17,16 +22,22 @@ from greenroom.system.ending.report import Phase
 from greenroom.testing.probing.inbox import ProbeActor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
     from types import FrameType
 
     from greenroom._core.mailbox.cell import Cell
+    from greenroom._core.scheduler.poller import Poller
     from greenroom.system.system import ActorSystem
 
 __all__ = ["settle"]
 
+T = TypeVar("T")
+
 _POLL_INTERVAL = 0.005
 """Seconds between two checks of a system that does not settle."""
+
+_STANDSTILL = 1.0
+"""Seconds that all threads of a system have to stand still. One of them may wait for another, that does already."""
 
 
 async def settle(system: ActorSystem, timeout: float, check: Callable[[], object] = lambda: None) -> None:
@@ -40,25 +51,64 @@ async def settle(system: ActorSystem, timeout: float, check: Callable[[], object
         interval = min(_POLL_INTERVAL, max(0.0, until - here.time()))
         home = system._call("settle()", asyncio.get_running_loop)
         try:
-            if home is here:
-                await system.settle(interval)
-            else:
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(system.settle(interval), home))
+            await _on(home, system.settle(interval))
             return
         except SettleTimeout as exc:
             busy = exc.busy
-        if system._call("settle()", lambda: _waits_for_test(system)):
+        if system._loops is None or system._loop.director is not None:
+            waits = system._call("settle()", lambda: _waits_for_test(system))
+        else:
+            waits = await _on(home, _all_wait_for_test(system, system._loops.pollers()))
+        if waits:
             return
         check()
         if here.time() >= until:
             raise SettleTimeout(system.name, timeout, busy)
 
 
+async def _on(home: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """Do it on the system's thread."""
+    if asyncio.get_running_loop() is home:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
+
+
+async def _all_wait_for_test(system: ActorSystem, pollers: list[Poller]) -> bool:
+    """The same as `_waits_for_test`, if the system has loops on several threads. On the home loop's thread."""
+    here = asyncio.get_running_loop()
+    go_on = threading.Event()
+    standing: list[asyncio.Future[None]] = []
+
+    def stand_still(stands: asyncio.Future[None]) -> None:
+        with suppress(RuntimeError):  # the test is over
+            here.call_soon_threadsafe(_set, stands)
+            go_on.wait()
+
+    try:
+        for poller in pollers:
+            there = poller.home()
+            if there is not None and there is not here:
+                stands = here.create_future()
+                with suppress(RuntimeError):  # it has ended
+                    there.call_soon_threadsafe(stand_still, stands)
+                    standing.append(stands)
+        if standing:
+            await asyncio.wait(standing, timeout=_STANDSTILL)
+        if not all(stands.done() for stands in standing):
+            return False
+        return all(poller.is_idle() for poller in pollers) and _waits_for_test(system)
+    finally:
+        go_on.set()
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
 def _waits_for_test(system: ActorSystem) -> bool:
     """Whether nothing is queued, and every running handler waits for a probe. Call it on the system's thread."""
-    loops = [system._loop]
-    if system._loops is not None and system._loop.director is not None:
-        loops = [life.loop for life in system._loops.lives]  # in a simulation, all are this thread's to look at
+    loops = [system._loop] if system._loops is None else [life.loop for life in system._loops.lives]
     cells: list[Cell] = [cell for loop in loops for cell in loop.table]
     for_test = {question for cell in cells for question in _open_questions(cell)}
     handled = [cell.task.sender for cell in cells if cell.task is not None]
