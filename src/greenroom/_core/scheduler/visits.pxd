@@ -1,20 +1,20 @@
 import cython
 from greenroom._core.mailbox.cell cimport Cell, call_handler
-from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.observerhooks cimport ObserverHooks
 from greenroom._core.timing.tickbudget cimport TickBudget, counter
 from greenroom._core.mailbox.ring cimport take_slot
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.receipt cimport Receipt
+from greenroom._core.scheduler.inhand cimport InHand
 from greenroom._core.scheduler.stepping cimport HandlerTask, Stepper
 from greenroom._core.behavior cimport BehaviorBase, is_generator
 
 cdef bint COMPILED
 cdef double LINGER, NEVER
 cdef int OFFLOADED, HELD, ORDERS, PROPAGATES, RECEIPTS, RESUME, ROOM, NOTED, NOTIFY_TAKEN
-cdef int ADRIFT, ENDED
-cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED, STASHED
+cdef int ADRIFT
+cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED
 cdef object CoroutineType, SUSPENDED, NOTICE
 
 cdef extern from *:
@@ -30,30 +30,14 @@ cdef bint is_awaitable(object result)
 cdef bint is_coroutine(object awaitable)
 
 @cython.final
-cdef class Visits:
+cdef class Visits(InHand):
     cdef RunQueue runq
-    cdef Admission admission
-    cdef object host
     cdef ObserverHooks hooks
-    cdef TickBudget tick_budget
-    cdef readonly Director director
     cdef readonly Stepper stepper
-    # In this order: see `peek_hand`.
-    cdef readonly Cell hand
-    cdef readonly object message, sender
-    cdef readonly object holder
-    cdef readonly tuple neighbours
-    cdef bint is_marked
-    cdef readonly int kind, lane
-    cdef object context
-    cdef readonly Py_ssize_t suspended
     cdef readonly unsigned long long ended_handled
-    cdef public long long adrift
     cdef readonly double trim_at
     cdef bint _out_of_time
-    cdef double _tick_began, _resumed_from
-    cdef readonly double took
-    cdef unsigned long long _mark
+    cdef double _tick_began
     cdef dict _large
     cdef Py_ssize_t _left, _batch, _strained, _per_visit, _per_tick
 
@@ -61,10 +45,6 @@ cdef class Visits:
     cpdef make(self, double now)
     @cython.locals(runq=RunQueue, cell=Cell)
     cdef int _drain(self) except -1
-    cpdef hold(self, object holder)
-    cpdef stand_beside(self, tuple neighbours)
-    @cython.locals(runq=RunQueue)
-    cdef int _mark_hand(self, Cell cell) except -1
     @cython.locals(left=Py_ssize_t, head=int, buf=list, timed=bint)
     cdef int _visit(self, Cell cell) except -1
     @cython.locals(lane=int, began=double, receipt=Receipt)
@@ -80,24 +60,10 @@ cdef class Visits:
     cdef bint _go_on(self, Cell cell) except? False
     @cython.locals(kind=int, behavior=BehaviorBase, receipt=Receipt)
     cdef _settle(self, Cell cell, object result)
-    @cython.locals(kind=int)
-    cdef _leave_unhandled(self, Cell cell)
-    cpdef tuple stash(self)
-    cpdef show(self, object message)
     cdef _take_generator(self, Cell cell, object result)
-    cpdef let_sender_go(self)
     cdef int _leave(self, Cell cell) except -1
-    cdef _come_home(self, Cell cell)
     cdef bint _has_more(self, Cell cell) except? False
     cpdef int in_hand(self, Cell cell)
-    cpdef tuple peek_hand(self)
-    @cython.locals(cell=Cell, kind=int)
-    cdef _fail(self, object cause)
-    cdef bint _is_refusal(self, Cell cell, object message, object sender, object cause) except? False
-    @cython.locals(task=HandlerTask)
-    cpdef abandon(self, Cell cell)
-    cdef _count_failed(self, Cell cell)
-    cdef _tell_failed(self, Cell cell, Receipt receipt, object cause)
     cdef _adapt(self, Py_ssize_t waiting)
     cdef int _note_large(self, Cell cell) except -1
     @cython.locals(cell=Cell)

@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, nonecheck=False
-"""Visits to runnable cells, and what a cell has in hand.
+"""Visits to runnable cells: the hot path of a tick.
 
 **The quick way.** With no bit of `cell.flags` set, a visit takes the oldest data message, calls the handler, counts,
 and looks at the time; nothing else. Everything rarer (orders, other lanes, receipts, suspended handlers, failures) sets
 a bit or leaves by an exception, so it costs a plain message nothing. There is no `try` in the quick way either: what a
-handler raises goes up to `make`, which knows from `hand` and `message` who it was.
+handler raises goes up to `make`, which knows from `hand` and `message` who it was (see `InHand`).
 
 **Time.** Whether the time is up is asked after every message, so a slow handler cannot take the next one with it.
 
@@ -14,9 +14,7 @@ down to one message, except for cells with deep queues; they lengthen again as s
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Coroutine
-from gc import get_referents
 from math import inf
 from types import CoroutineType
 from typing import TYPE_CHECKING
@@ -25,33 +23,24 @@ from greenroom._core.behavior import BehaviorBase, is_generator, refuse_returned
 from greenroom._core.build import COMPILED
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.flags import HELD, NOTIFY_TAKEN, OFFLOADED, ORDERS, PROPAGATES, RECEIPTS, RESUME, ROOM
-from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, ORDERED, STASHED
-from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
+from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, ORDERED
+from greenroom._core.mailbox.cell import ADRIFT, Cell
 from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.receipt import NOTICE, Receipt
 from greenroom._core.runqueue import RunQueue
+from greenroom._core.scheduler.inhand import DATA, InHand
 from greenroom._core.scheduler.stepping import SUSPENDED, HandlerTask, Stepper
-from greenroom._core.simulation.director import Director
 from greenroom._core.timing.tickbudget import TickBudget
-from greenroom.errors import InternalError, NotAwaited
-from greenroom.exits import ends_system
-from greenroom.runtimelog import RuntimeLog
+from greenroom.errors import NotAwaited
 
 if TYPE_CHECKING:
-    from contextvars import Context
     from typing import TypeGuard
-    from weakref import ref
 
-    from greenroom._core.delivery.ports import LoopHost
     from greenroom._core.scheduler.stepping import AnyCoroutine
 
 __all__ = ["Visits"]
 
-_log = RuntimeLog()
-
 EMPTY = -1
-DATA = 1
-"""As in `greenroom.lanes.Lane`."""
 NOTED = NOTIFY_TAKEN | PROPAGATES
 KEPT = 64
 """Slots a drained ring keeps for good, as in `ring`."""
@@ -72,79 +61,37 @@ def is_coroutine(awaitable: object) -> TypeGuard[AnyCoroutine]:
     )
 
 
-class Visits:
+class Visits(InHand):
     """Makes the visits of one loop's ticks."""
 
     __slots__ = (
         "_batch",
         "_large",
         "_left",
-        "_mark",
         "_out_of_time",
         "_per_tick",
         "_per_visit",
-        "_resumed_from",
         "_strained",
         "_tick_began",
-        "admission",
-        "adrift",
-        "context",
-        "director",
         "ended_handled",
-        "hand",
-        "holder",
         "hooks",
-        "host",
-        "is_marked",
-        "kind",
-        "lane",
-        "message",
-        "neighbours",
         "runq",
-        "sender",
         "stepper",
-        "suspended",
-        "tick_budget",
-        "took",
         "trim_at",
     )
 
-    def __init__(self, runq: RunQueue, admission: Admission, pace: TickBudget, per_visit: int, per_tick: int) -> None:
+    def __init__(
+        self, runq: RunQueue, admission: Admission, tick_budget: TickBudget, per_visit: int, per_tick: int
+    ) -> None:
+        super().__init__(admission, tick_budget)
         self.runq = runq
-        self.admission = admission
-        self.host: LoopHost = admission.host
         self.hooks: ObserverHooks = admission.hooks
-        self.director: Director | None = admission.director
-        self.tick_budget = pace
         self.stepper = Stepper()
-        # The cell in hand, what it handles, and from whom.
-        self.hand: Cell | None = None
-        # Where the id of the cell in hand is written for other processes to see, if some do: shared memory.
-        self.holder: memoryview | None = None
-        # Other loops that run on this thread: what is told to their actors in a visit comes from the cell in hand too.
-        self.neighbours: tuple[ref[RunQueue], ...] = ()
-        # Invariant: True iff one of these two is there
-        self.is_marked = False
-        self.kind = NOTHING
-        self.message: object = None
-        self.sender: object = None
-        # Invariant: DATA, but while a message of another lane is in hand; so the quick way need not set it
-        self.lane = DATA
-        # The context of the message in hand, if it has one of its own.
-        self.context: Context | None = None
-        # What cells that have ended handled since, and what they have in hand still.
+        # What cells have handled that had ended before.
         self.ended_handled = 0
-        self.adrift = 0
-        # Invariant: how many cells have a suspended handler or order
-        self.suspended = 0
         self._left = 0
         self._out_of_time = False
         self._tick_began = 0.0
-        # When the last message was done, in counts; when the handler that is being resumed began, or -1; and how long
-        # the handler took that failed last. So a failure can be told with its time, and no message has to be timed.
-        self._mark = 0
-        self._resumed_from = -1.0
-        self.took = 0.0
         # Messages a visit may handle at present, and how many ticks in a row left someone without a turn.
         self._per_visit = per_visit
         self._per_tick = per_tick
@@ -169,7 +116,11 @@ class Visits:
                     self._drain()
                     break
                 except BaseException as exc:
-                    self._fail(exc)
+                    try:
+                        self._fail(exc)
+                    finally:
+                        if self.hand is not None:
+                            self._leave(self.hand)
                     self._out_of_time = self.tick_budget.spent()
                     self._mark = self.tick_budget.began
         finally:
@@ -200,24 +151,6 @@ class Visits:
             # The counters may stand still where a machine's are broken; the clock does not.
             if self._left % 64 == 0 and self.tick_budget.spent():
                 self._out_of_time = True
-
-    def hold(self, holder: memoryview) -> None:
-        """Write the id of the cell in hand there, from now on."""
-        self.holder = holder
-        self.is_marked = True
-
-    def stand_beside(self, neighbours: tuple[ref[RunQueue], ...]) -> None:
-        """These are the other loops of this thread, from now on."""
-        self.neighbours = neighbours
-        self.is_marked = self.holder is not None or bool(neighbours)
-
-    def _mark_hand(self, cell: Cell | None) -> None:
-        if self.holder is not None:
-            self.holder[0] = 0 if cell is None else cell.id
-        for neighbour in self.neighbours:
-            runq = neighbour()
-            if runq is not None:
-                runq.speaker = None if cell is None else cell.ref
 
     def _visit(self, cell: Cell) -> None:
         """Handle messages of `cell` until its budget or the tick's time is spent, or none is left."""
@@ -413,33 +346,6 @@ class Visits:
         if self.kind in (MESSAGE, NOTICED) and not isinstance(self.sender, Receipt):
             refuse_returned_generator(f"a handler of {cell.name()}", result)
 
-    def let_sender_go(self) -> None:
-        """The message in hand is answered, or will be, by somebody else."""
-        self.sender = None
-
-    def _leave_unhandled(self, cell: Cell) -> None:
-        kind = self.kind
-        self.kind = NOTHING
-        if kind == MESSAGE:
-            self.admission.count_unhandled(cell)
-            if cell.ended == ADRIFT:
-                self._come_home(cell)
-        if kind == MESSAGE or kind == NOTICED:  # noqa: SIM109 - a tuple to search in would be an object
-            try:
-                self.host.unhandled(cell, self.message, self.sender)
-            finally:
-                if kind == MESSAGE and isinstance(self.sender, Receipt):
-                    self.sender.discard("unhandled")  # last, as in `tell_dead_letter`
-
-    def stash(self) -> tuple[object, object, int]:
-        """Take the message in hand away to be handled later, with its sender and lane; there must be one."""
-        self.kind = STASHED
-        return self.message, self.sender, self.lane
-
-    def show(self, message: object) -> None:
-        """What is in hand stands for `message`: that is what a failure, or nobody's handling it, is about."""
-        self.message = message
-
     def _leave(self, cell: Cell) -> None:
         """End a visit: back into the run queue if there is more to do, else idle or suspended."""
         if cell.task is None:
@@ -454,11 +360,6 @@ class Visits:
                 if cell.mask >= KEPT:
                     self._note_large(cell)
 
-    def _come_home(self, cell: Cell) -> None:
-        """What an ended cell still had in hand has found its column."""
-        self.adrift -= 1
-        cell.ended = ENDED
-
     def _has_more(self, cell: Cell) -> bool:
         if cell.flags == 0:
             return cell.count > 0
@@ -469,108 +370,6 @@ class Visits:
         if cell.task is not None:
             return 1 if cell.task.kind == MESSAGE else 0
         return 1 if self.hand is cell and self.kind == MESSAGE else 0
-
-    def peek_hand(self) -> tuple[Cell | None, object]:
-        """The cell in hand, and its message. From any thread.
-
-        These two are replaced with every message, so no lock can stand before them. The garbage collector may look at
-        what is the loop's thread's own: without a GIL, all threads stand still while it does. Compiled, it lists the
-        fields in the order of the .pxd, of which `hand` alone can be a cell.
-        """
-        if not COMPILED:
-            return self.hand, self.message
-        held = get_referents(self)
-        for position in range(len(held)):
-            if isinstance(held[position], Cell):
-                return held[position], held[position + 1]
-        return None, None
-
-    def _fail(self, cause: BaseException) -> None:
-        """The cell in hand let `cause` out."""
-        cell = self.hand
-        kind, message, sender = self.kind, self.message, self.sender
-        context, self.context = self.context, None
-        self.kind = NOTHING
-        self.lane = DATA
-        self.took = (
-            self.tick_budget.since(self._mark)
-            if self._resumed_from < 0.0
-            else self.tick_budget.now() - self._resumed_from
-        )
-        self._resumed_from = -1.0
-        if cell is None:
-            raise InternalError("the loop itself failed: please report this") from cause
-        if kind == MESSAGE and self._is_refusal(cell, message, sender, cause):
-            cell.handled += 1
-            if isinstance(sender, Receipt):
-                self._tell_failed(cell, sender, cause)
-            self._leave(cell)
-            return
-        if kind == STASHED and self._is_refusal(cell, message, None, cause):  # it is put aside, and nobody is told yet
-            self._leave(cell)
-            return
-        if self.director is not None:
-            self.director.fails(cell, cause)
-        try:
-            if kind == NOTHING:
-                # Not its handler: what is told of results, or (in plain Python) a signal between two steps of ours.
-                if ends_system(cause):
-                    raise cause
-                raise InternalError(f"the loop failed with {cell} in hand: please report this") from cause
-            if kind == MESSAGE:
-                self._count_failed(cell)
-            try:
-                if not cell.ended or ends_system(cause):
-                    if context is None:
-                        self.host.failed(cell, message, cause)
-                    else:
-                        context.run(self.host.failed, cell, message, cause)
-            finally:
-                # When it is decided what becomes of the actor: that is part of what a receipt tells.
-                if kind == MESSAGE and isinstance(sender, Receipt):
-                    self._tell_failed(cell, sender, cause)
-        finally:
-            self._leave(cell)
-
-    def _is_refusal(self, cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
-        """Whether `cause` is an answer to the message in hand, and no failure. An injected fault never is."""
-        if cell.ended or (self.director is not None and self.director.is_fault(cause)):
-            return False
-        if not self.host.refuses(cell, message, sender, cause):
-            return False
-        self.admission.count_refusal(cell)
-        return True
-
-    def abandon(self, cell: Cell) -> None:
-        """Break off the suspended handler of `cell`, which will not end by itself; its message counts as failed."""
-        task: HandlerTask = cell.task
-        cell.flags &= ~RESUME
-        self.suspended -= 1
-        if cell.flags & OFFLOADED:
-            task.abandon_waiter()  # which says what of it is done
-        if task.kind == MESSAGE:
-            self._count_failed(cell)
-            if isinstance(task.sender, Receipt):
-                self._tell_failed(cell, task.sender, CancelledError("abandoned"))
-        try:
-            task.abandon()
-        except BaseException as exc:
-            fields = cell.loop.host.log_fields(cell)
-            _log.exception("the handler of %s would not be broken off", cell.name(), extra=fields)
-            if self.director is not None:
-                self.director.hook_raised(cell, "handler", exc)
-
-    def _count_failed(self, cell: Cell) -> None:
-        self.admission.count_failed(cell)
-        if cell.ended == ADRIFT:
-            self._come_home(cell)
-
-    def _tell_failed(self, cell: Cell, receipt: Receipt, cause: BaseException) -> None:
-        try:
-            receipt.fail(cause)
-        except Exception:
-            fields = cell.loop.host.log_fields(cell)
-            _log.exception("a receipt raised when it was told of a failure of %s", cell.name(), extra=fields)
 
     def _adapt(self, waiting: int) -> None:
         """Shorten visits when two ticks in a row left cells without a turn; lengthen them when all had one."""
