@@ -99,7 +99,7 @@ FAULTS = (
     ),
     Fault(
         "letters-about-letters",
-        "actor/messaging/deadletters.py",
+        "system/deadletters.py",
         "if subscriptions and not isinstance(message, DeadLetter):",
         "if subscriptions:",
         "a dead letter about a dead letter is told, and so on",

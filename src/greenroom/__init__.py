@@ -26,7 +26,6 @@ from greenroom.actor.api.context import Context
 from greenroom.actor.api.fdwatch import READ, WRITE, FdWatch, IoReady
 from greenroom.actor.api.handles import handles
 from greenroom.actor.api.props import Props, props
-from greenroom.actor.messaging.deadletters import DeadLetter, DeadLetters
 from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.messaging.ref import ActorRef, Alias, Asked, Request
 from greenroom.actor.messaging.reply import Reply
@@ -67,6 +66,7 @@ from greenroom.policy.backoff import Backoff
 from greenroom.policy.directives import Directive, OnRestart, Scope
 from greenroom.policy.specs import Supervision
 from greenroom.system.config import OnExit, SystemConfig
+from greenroom.system.deadletters import DeadLetter, DeadLetters
 from greenroom.system.observers import Observer
 from greenroom.system.system import ActorSystem
 

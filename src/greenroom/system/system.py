@@ -19,7 +19,6 @@ from greenroom._core.scheduler.poller import Poller
 from greenroom.actor.api.props import props
 from greenroom.actor.api.spawn import Spawns
 from greenroom.actor.lifecycle import Lifecycle
-from greenroom.actor.messaging.deadletters import DeadLetters
 from greenroom.actor.messaging.timers import cell_of
 from greenroom.actor.records.systems import enrol
 from greenroom.actor.spawner import CONCURRENT, SPREAD, Spawner
@@ -29,6 +28,7 @@ from greenroom.errors.base import counted
 from greenroom.exits import ExitReason
 from greenroom.ledger import Ledger, add_up
 from greenroom.system.config import SystemConfig
+from greenroom.system.deadletters import DeadLetters
 from greenroom.system.ending.block import Block
 from greenroom.system.ending.report import Phase
 from greenroom.system.ending.shutdown import Shutdown

@@ -34,9 +34,9 @@ from greenroom.testing.harness.recordingcontext import RecordingContext
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
-    from greenroom.actor.messaging.deadletters import DeadLetter
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.lanes import Lane
+    from greenroom.system.deadletters import DeadLetter
 
 __all__ = ["Recorder", "SteppingSchedule", "StubActor"]
 

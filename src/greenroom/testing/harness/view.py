@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from greenroom.actor.api.actor import Actor
-    from greenroom.actor.messaging.deadletters import DeadLetter
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.records.record import Extras, Tombstone
+    from greenroom.system.deadletters import DeadLetter
 
     A = TypeVar("A", bound=Actor, default=Any)
     E = TypeVar("E", bound=Effect)
