@@ -74,9 +74,9 @@ FAULTS = (
     ),
     Fault(
         "circle-with-an-answer",
-        "actor/messaging/question.py",
-        "while question._status == OPEN and not question.replied:",
-        "while question._status == OPEN:",
+        "actor/messaging/askdeadlock.py",
+        "while followed._status == OPEN and not followed.replied:",
+        "while followed._status == OPEN:",
         "actors count as waiting for one another though one of them has answered",
     ),
     Fault(
@@ -137,7 +137,7 @@ FAULTS = (
     Fault(
         "drained-question",
         "actor/messaging/drain.py",
-        "            sender.hand_to(target)\n",
+        "            forward_question(sender, target)\n",
         "            pass\n",
         "an asker whose question was passed on does not learn of the end of who is to answer",
     ),

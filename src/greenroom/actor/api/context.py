@@ -18,6 +18,7 @@ from greenroom.actor.api.becoming import become, unbecome
 from greenroom.actor.api.outside import Outside
 from greenroom.actor.api.spawn import Spawns, spawn_child
 from greenroom.actor.messaging.address import Address
+from greenroom.actor.messaging.askdeadlock import forward_question
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.reply import Reply
@@ -202,7 +203,7 @@ class Context(_Base):
             receipt.refuse(exc)
 
     def _hand_on(self, question: Question, target: Cell) -> None:
-        question.hand_to(target)
+        forward_question(question, target)
 
     def blocking(self) -> AbstractContextManager[None]:
         """`with self.ctx.blocking(): event.wait()`: a handler on another thread only waits inside the block.

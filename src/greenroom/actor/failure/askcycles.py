@@ -1,8 +1,8 @@
 """Finds actors of several loops that wait for one another in a circle.
 
-On one loop a circle is seen at a glance, by `Question`. Across loops nobody may look at another's actors, so a *probe*
-is sent along: to the loop of the actor asked, on to that of the actor which *that* one waits for, and so on. When it
-comes back to the actor whose wait it began with, none of them could ever answer.
+On one loop a circle is seen at a glance, by `askdeadlock`. Across loops nobody may look at another's actors, so a
+*probe* is sent along: to the loop of the actor asked, on to that of the actor which *that* one waits for, and so on.
+When it comes back to the actor whose wait it began with, none of them could ever answer.
 
 **Why none is missed.** Each wait sends a probe, and a handler is suspended before its loop takes in the next probe. So
 when the last actor of a circle begins to wait, its probe finds all the others waiting.
@@ -24,6 +24,7 @@ from functools import partial
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.life import ending
+from greenroom.actor.messaging.askdeadlock import refuse_in_cycle
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors.base import in_words
@@ -101,7 +102,7 @@ class Probe:
         last = numbers.index(max(numbers))
         asked = [cell.shown() for _, cell, _ in self._followed]
         # Each was asked by the one that was asked before it: the first by the last, which is where this began.
-        self._followed[last][0].is_in_cycle((asked[last - 1], *asked[last:], *asked[:last]))
+        refuse_in_cycle(self._followed[last][0], (asked[last - 1], *asked[last:], *asked[:last]))
 
 
 def has_escalated(record: object) -> bool:

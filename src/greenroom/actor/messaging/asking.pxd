@@ -5,6 +5,7 @@ from greenroom._core.current cimport ticking_here
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.loop cimport Loop
 from greenroom._core.scheduler.visits cimport Visits
+from greenroom.actor.messaging.askdeadlock cimport find_cycle, wait_on_thread
 from greenroom.actor.messaging.question cimport Question, current_handoff
 
 cdef bint COMPILED, EAGER_TASKS

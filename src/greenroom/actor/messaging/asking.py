@@ -27,6 +27,7 @@ from greenroom._core.itemkinds import ANSWERED, OPEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.timing.timers import LONGEST_DELAY
+from greenroom.actor.messaging.askdeadlock import find_cycle, wait_on_thread
 from greenroom.actor.messaging.question import Question, current_handoff
 from greenroom.errors import AskDeadlock, InvalidDelay, MetaCannotAsk, WrongThread
 from greenroom.lanes import Lane, as_lane
@@ -76,7 +77,7 @@ class Asked(Question):
             handoff = current_handoff(self._loop)
             if handoff is not None and not handoff.is_awaiting_itself():
                 handoff = None  # a task of the handler's making: the handler need not wait for it
-            self._is_waited_for_by(handoff)
+            wait_on_thread(self, handoff)
             try:
                 return (yield from self._future)
             except BaseException as exc:
@@ -93,7 +94,7 @@ class Asked(Question):
         if self._status == OPEN:
             try:
                 if self._future is None and self.waiter is None and self._is_awaited_by_asker():
-                    cycle = self._find_cycle()
+                    cycle = find_cycle(self)
                     if cycle:
                         self._give_up()
                         raise AskDeadlock(cycle)

@@ -22,6 +22,7 @@ from typing import Any
 from greenroom._core.current import CurrentHandoff, current_handoffs, sender_here
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
+from greenroom.actor.messaging.askdeadlock import wait_on_thread
 from greenroom.actor.messaging.asking import loop_here, require_may_ask, require_timeout, seconds_of, send_from_outside
 from greenroom.actor.messaging.question import Question, current_handoff
 from greenroom.actor.messaging.waiting import (
@@ -203,7 +204,7 @@ def block_for_answer(cell: Cell, message: object, timeout: float | None, lane: L
     future: ThreadFuture[Any] = ThreadFuture()
     question.tell_future(future, None)
     send_from_outside(loop, cell, question, message, lane, wait_for_room)
-    question._is_waited_for_by(handoff)
+    wait_on_thread(question, handoff)
     if own is not None:
         own.waits(True)
         # An actor of another system is asked. If both go by one clock, that may advance while this thread waits.

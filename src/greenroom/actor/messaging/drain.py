@@ -12,6 +12,7 @@ from greenroom._core.flags import ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE, Receipt, is_from_itself
 from greenroom.actor.messaging.address import Address
+from greenroom.actor.messaging.askdeadlock import forward_question
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import BadArgument
 
@@ -129,5 +130,5 @@ def _drain_one(cell: Cell, strategy: Drain, message: object, sender: object, why
     else:
         target: Cell = strategy.target._cell  # type: ignore[union-attr]
         if isinstance(sender, Question):
-            sender.hand_to(target)
+            forward_question(sender, target)
         admission.redirect(cell, target, message, sender)

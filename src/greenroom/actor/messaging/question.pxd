@@ -5,7 +5,7 @@ from greenroom._core.scheduler.loop cimport Loop
 from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
 
 cdef bint COMPILED
-cdef int ASKED, HELD, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
+cdef int ASKED, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef dict current_handoffs
 cdef object CancelledError, get_ident, partial, _numbers, _TOO_LATE
 
@@ -31,22 +31,12 @@ cdef class Question(Wait):
     cpdef _give_up(self)
     cdef _note_awaited(self)
     cdef bint _is_worth_telling(self) except? True
-    cpdef _is_waited_for_by(self, object handoff)
-    @cython.locals(is_waited_for=bint)
-    cpdef _break_cycle(self)
     cpdef is_asked_now(self)
-    cpdef is_in_cycle(self, tuple refs)
-    @cython.locals(is_waited_for=bint)
-    cpdef _end_cycle(self, object refs)
     cpdef _leave(self)
     cdef _close(self, int status, object value)
     cpdef defer(self, dict book)
     cdef bint _note_book(self, dict book) except? False
-    cpdef hand_to(self, Cell target)
-    cpdef _look_for_cycle(self, object _)
     cdef bint _respondent_lives_on(self) except? True
-    @cython.locals(question=Question, cell=Cell, asker=Cell, task=HandlerTask, passed=set)
-    cdef tuple _find_cycle(self)
     cpdef end_with(self, object reason)
     cpdef break_off(self, object cause, object happened)
     cdef object _terminated(self, object reason, object cause)

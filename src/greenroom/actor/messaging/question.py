@@ -6,10 +6,6 @@ became of the message, the alarm that rings when no reply came in time, and what
 **Whose it is.** If a handler asks, the loop of its actor: there the timeout rings, and there the answer is brought.
 Else that of the actor asked; a foreign asker sees only its future. That loop's thread alone touches it, but for what
 the answering side calls, from any thread: it looks at `target` by `peek_target`, and brings home what it has to say.
-
-**Deadlock.** A handler that awaits a question is followed to the actor asked, to the question *that* one awaits, and
-so on; coming back to where we started, none of them could ever answer. Only what a suspended handler awaits directly is
-followed: waiting for the first of two asks, or in another task, is no deadlock.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED, MadeByRuntime
 from greenroom._core.current import current_handoffs
-from greenroom._core.flags import HELD, INTERCEPTED
+from greenroom._core.flags import INTERCEPTED
 from greenroom._core.itemkinds import ANSWERED, ASKED, FAILED, GIVEN_UP, OPEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
@@ -180,38 +176,9 @@ class Question(Wait):
         elif isinstance(exc, AskDeadlock):
             drop_outer(exc)
 
-    def _is_waited_for_by(self, handoff: CurrentHandoff | None) -> None:
-        """A handler that runs on another thread waits for this, and for nothing else: that may be for ever."""
-        if handoff is not None:
-            handoff.question = self
-            self._handoff = handoff
-            self._loop.inbound.bring(None, self._break_cycle)
-
-    def _break_cycle(self) -> None:
-        """Whoever waits for this, and nothing else, must not wait for themselves."""
-        is_waited_for = self.waiter is not None or (self._handoff is not None and self._handoff.question is self)
-        if self._status != OPEN or not is_waited_for:
-            return
-        cycle = self._find_cycle()
-        if cycle:
-            self._end(FAILED, AskDeadlock(cycle))
-        elif self._leads_elsewhere:
-            self._loop.host.awaits_elsewhere(self)
-        elif cycle is not None or self.target.flags & HELD:
-            self._loop.host.awaits(self)
-
     def is_asked_now(self) -> None:
         """Let it be the last of those that lead to other loops. If they wait for one another, the last is refused."""
         self.number = next(_numbers)
-
-    def is_in_cycle(self, refs: tuple[object, ...]) -> None:
-        """A probe has found that its asker waits for itself. From any thread; the asker may be about to wait."""
-        self._loop.inbound.bring(None, partial(self._end_cycle, refs))
-
-    def _end_cycle(self, refs: tuple[object, ...]) -> None:
-        is_waited_for = self.waiter is not None or (self._handoff is not None and self._handoff.question is self)
-        if self._status == OPEN and is_waited_for:
-            self._end(FAILED, AskDeadlock(refs))
 
     def _note_awaited(self) -> None:
         never_awaited = self._never_awaited if COMPILED else getattr(self, "_never_awaited", None)  # not set by an ask
@@ -273,42 +240,6 @@ class Question(Wait):
             loop = self.target.loop
             if loop is self._loop or not loop.inbound.bring(None, partial(book.pop, self, None)):
                 book.pop(self, None)
-
-    def _find_cycle(self) -> tuple[object, ...] | None:
-        """The actors that wait for one another, this question's asker first and last; None if it can be answered.
-
-        Empty if they end with one that is held, which may itself wait for one of them.
-        """
-        asker = self.asker
-        if self.target is not asker:
-            if self.target.runq is not self._loop.runq:
-                self._leads_elsewhere = True
-                return None
-            if self.target.task is None:
-                return None  # nobody else waits: the usual case
-        refs = [asker.shown()]  # type: ignore[union-attr]
-        passed = {asker}
-        question = self
-        # An answer may be on its way here, or come from elsewhere: then who was asked is waited for no more.
-        while question._status == OPEN and not question.replied:
-            cell = question.target
-            refs.append(cell.shown())
-            if cell is asker:
-                return tuple(refs)
-            if cell in passed:
-                return None  # a circle that it only leads to: those who are in it will find it
-            if cell.runq is not self._loop.runq:
-                self._leads_elsewhere = True
-                return None
-            passed.add(cell)
-            task = cell.task
-            waits_for = None if task is None else task._waiter
-            # On another thread, it is its work that is waited for, and that which waits: for a question, perhaps.
-            next_one = waits_for if isinstance(waits_for, Question) else getattr(waits_for, "question", None)
-            if not isinstance(next_one, Question):
-                return () if cell.flags & HELD else None
-            question = next_one
-        return None
 
     # -- the answering side: the actor asked may live on another loop, if the question was forwarded to it
 
@@ -402,20 +333,6 @@ class Question(Wait):
         if self._status == OPEN:
             self._book = book
         return self._status == OPEN
-
-    def hand_to(self, target: Cell) -> None:
-        """Another actor is to answer. If its asker waits, and that one waits for the asker, nobody ever would."""
-        if self.number > 0:
-            self.is_asked_now()  # before it has another target, so that nobody sees that one with the old number
-        if COMPILED:
-            guard_target(self, target)
-        else:
-            self.target = target
-        if not self._goes_elsewhere(self._look_for_cycle, None):
-            self._break_cycle()
-
-    def _look_for_cycle(self, _: object) -> None:
-        self._break_cycle()
 
     def answer(self, value: object) -> None:
         """End with a reply. When it comes too late it is a dead letter. From any thread."""

@@ -13,6 +13,7 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.api.context import Context, ContextRecord
 from greenroom.actor.failure.refusals import report_refusal
+from greenroom.actor.messaging.askdeadlock import wait_on_thread
 from greenroom.actor.offload.executor import Executor
 from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.actor.records.states import State
@@ -310,7 +311,7 @@ class ProcessExecutor(Executor):
         question = self.asking.get(number)
         handoff = self._call if self._in_flight is None or self._in_flight.is_closed() else self._in_flight
         if question is not None and handoff is not None:
-            question._is_waited_for_by(handoff)
+            wait_on_thread(question, handoff)
 
     def gives_up(self, number: int) -> None:
         """The actor no longer waits for the answer."""
