@@ -39,7 +39,7 @@ class Fault(NamedTuple):
 FAULTS = (
     Fault(
         "side-lane-bound",
-        "_core/delivery/promises.py",
+        "_core/delivery/reservations.py",
         "if cell.depth(lane) + self._reserved.get(key, 0) >= cell.config.room(lane):",
         "if cell.depth(lane) + self._reserved.get(key, 0) > cell.config.room(lane):",
         "other threads get one message too many into a side lane",

@@ -32,8 +32,8 @@ cdef class Admission(AdmissionBase):
     @cython.locals(tally=Tally)
     cpdef deliver(self, Cell cell, object message, object sender, object lane)
     cpdef deliver_sent(self, Cell cell, object message, object sender, object lane)
-    cpdef let_in_promised(self, Cell cell, object message, object sender, object lane)
-    @cython.locals(promised=int)
+    cpdef let_in_reserved(self, Cell cell, object message, object sender, object lane)
+    @cython.locals(reserved=int)
     cdef bint _is_full(self, Cell cell, object lane) except? True
     @cython.locals(tally=Tally)
     cdef _let_in(self, Cell cell, object message, object sender, object lane)

@@ -141,11 +141,11 @@ class Admission(AdmissionBase):
             self._let_in(cell, message, sender, _DATA)
             if not cell.closed and cell.depth(_DATA) > cell.capacity:
                 self._displace(cell, _DATA)
-        elif self.inbound.promise(cell, _DATA):
+        elif self.inbound.reserve(cell, _DATA):
             try:
                 self._let_in(cell, message, sender, _DATA)
             finally:
-                self.inbound.redeem(cell, _DATA)
+                self.inbound.unreserve(cell, _DATA)
         else:
             self._refuse(cell, message, sender, _DATA)
 
@@ -172,8 +172,8 @@ class Admission(AdmissionBase):
         except BaseException as exc:
             self._turn_away_keyless(cell, message, sender, exc)
 
-    def let_in_promised(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Let in a message from a foreign thread, for which there is room."""
+    def let_in_reserved(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Let in a message from a foreign thread, for which room is reserved."""
         try:
             if cell.closed:
                 self._turn_away(cell, message, sender)
@@ -192,8 +192,8 @@ class Admission(AdmissionBase):
             if handoff is not None:
                 handoff.let_done_go()
             return cell.depth(DATA) + cell.reserved >= cell.capacity
-        promised: int = self.inbound.reserved(cell, lane)
-        return cell.depth(lane) + promised >= cell.config.room(lane)
+        reserved: int = self.inbound.reserved(cell, lane)
+        return cell.depth(lane) + reserved >= cell.config.room(lane)
 
     def _let_in(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         if lane is _DATA:

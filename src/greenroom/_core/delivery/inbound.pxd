@@ -5,7 +5,7 @@ from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.intake cimport Intake, entry_part, has_entry
-from greenroom._core.delivery.promises cimport Parked, PromisedRoom, promise_room
+from greenroom._core.delivery.reservations cimport Parked, Reservations, change_reserved
 
 cdef bint COMPILED
 cdef int ELSEWHERE, OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD, _MOST_AT_ONCE
@@ -13,7 +13,7 @@ cdef dict directing, current_handoffs
 cdef object director_here, partial, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
 
 @cython.final
-cdef class Inbound(PromisedRoom):
+cdef class Inbound(Reservations):
     cdef Admission _admission
     cdef Intake _intake
     cdef list _kept

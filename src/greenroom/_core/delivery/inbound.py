@@ -5,7 +5,7 @@ what was admitted into the mailboxes at the start of a tick. One queue per loop 
 A sleeping loop is roused once, by the first to bring something, not once per message.
 
 **The quick way**, in the compiled build: a data message whose mailbox has room takes no lock. Its sender adds one to
-`Cell.reserved`, which is a promise, and puts it into the `Intake`. When the mailbox looks full, the lock is taken to
+`Cell.reserved`, and puts the message into the `Intake`. When the mailbox looks full, the lock is taken to
 see whether it is: the loop moves messages under the lock, so nothing is counted twice then. All else is rarer, and
 locked.
 
@@ -31,7 +31,7 @@ from greenroom._core.build import COMPILED
 from greenroom._core.current import current_handoffs, sender_here
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.intake import Intake
-from greenroom._core.delivery.promises import Parked, PromisedRoom, promise_room
+from greenroom._core.delivery.reservations import Parked, Reservations, change_reserved
 from greenroom._core.flags import INTERCEPTED, OFFLOADED, PROPAGATES, ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE
@@ -67,7 +67,7 @@ _REMEDY = (
 )
 
 
-class Inbound(PromisedRoom):
+class Inbound(Reservations):
     """Admission for foreign threads. Every field is written under `_lock`, but for `sleeping` by the loop's thread."""
 
     __slots__ = (
@@ -146,15 +146,15 @@ class Inbound(PromisedRoom):
         """Let a data message wait for the loop, if there is room for it at a glance; False when nothing was done."""
         if self.closed or cell.closed or cell.priority is not None or cell.drops_oldest:
             return False
-        # The promise first: the loop counts a message twice while it moves it, and never not at all.
-        reserved = promise_room(cell, 1)
+        # Reserve first: the loop counts a message twice while it moves it, and never not at all.
+        reserved = change_reserved(cell, 1)
         if reserved + cell.count - cell.notices >= cell.capacity:
-            promise_room(cell, -1)
+            change_reserved(cell, -1)
             return False
         try:
             self._intake.put(cell, _DATA, message, sender)
         except MemoryError:
-            promise_room(cell, -1)
+            change_reserved(cell, -1)
             raise
         if COMPILED:
             fence()
@@ -173,7 +173,7 @@ class Inbound(PromisedRoom):
             entry = self._intake.take()
             while entry is not None:
                 cell = entry[0]
-                promise_room(cell, -1)
+                change_reserved(cell, -1)
                 self._admission.count_turned_away(cell)
                 late.append(entry)
                 entry = self._intake.take()
@@ -230,9 +230,9 @@ class Inbound(PromisedRoom):
 
     def _has_room(self, cell: Cell, lane: Lane) -> bool:
         """Whether `offer_if_room` would let a message in. In a simulation, where nobody comes between."""
-        if self.closed or cell.closed or cell.flags & ROOM or cell in self._lines or not self.promise(cell, lane):
+        if self.closed or cell.closed or cell.flags & ROOM or cell in self._lines or not self.reserve(cell, lane):
             return False
-        self.redeem(cell, lane)
+        self.unreserve(cell, lane)
         return True
 
     def call_to_line(self, cell: Cell, action: Callable[[], object]) -> bool:
@@ -393,8 +393,8 @@ class Inbound(PromisedRoom):
         """
         with self._lock:
             refused, self._refused = self._refused, {}
-            # Room that was promised must be taken before the lock is given up, or a sender would find it free again.
-            # What can run a user's code (a priority key, an observer, a drain) waits until after, its promise kept;
+            # Room that is reserved must be taken before the lock is given up, or a sender would find it free again.
+            # What can run a user's code (a priority key, an observer, a drain) waits until after, its room kept;
             # for one cell that is all or nothing, so its messages and notices keep their order.
             intake = self._intake
             try:
@@ -418,7 +418,7 @@ class Inbound(PromisedRoom):
                         late.append((cell, lane, message, sender))
                     elif lane is _DATA:
                         cell.enqueue(1, message, sender)
-                        promise_room(cell, -1)
+                        change_reserved(cell, -1)
                         cell.make_runnable()
                     elif lane is _NOTICE:
                         cell.enqueue_notice(message)
@@ -441,10 +441,10 @@ class Inbound(PromisedRoom):
             cell.notify(message)
         elif message is not _PARKED:
             try:
-                self._admission.let_in_promised(cell, message, sender, lane)
+                self._admission.let_in_reserved(cell, message, sender, lane)
             finally:
-                self.redeem(cell, lane)
-                if cell.flags & ROOM:  # it may have been promised in vain, and somebody waits for it
+                self.unreserve(cell, lane)
+                if cell.flags & ROOM:  # it may have been reserved in vain, and somebody waits for it
                     self._admission.fill_up(cell)
         else:
             message, sender = self._unpark(cell, lane)

@@ -67,14 +67,14 @@ class LoopHost(Protocol):
 class RoomReservations(Protocol):
     """Who keeps room for messages; `Inbound` does."""
 
-    def promise(self, cell: Cell, lane: Lane) -> bool:
+    def reserve(self, cell: Cell, lane: Lane) -> bool:
         """Keep room for one message; False when there is none."""
         ...
 
-    def redeem(self, cell: Cell, lane: Lane) -> None:
-        """Room that was promised is taken, or not needed any more."""
+    def unreserve(self, cell: Cell, lane: Lane) -> None:
+        """Give up the room for one message: it is taken, or not needed any more."""
         ...
 
     def reserved(self, cell: Cell, lane: Lane) -> int:
-        """Room promised in a side lane."""
+        """How much room is reserved in a side lane."""
         ...

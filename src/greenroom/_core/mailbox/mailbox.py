@@ -6,7 +6,7 @@ actor 64 bytes. The other lanes, and the order by a user's key, are made when fi
 
 **Admission.** A message may enter the data lane by the quick way when `count + reserved < limit`. `limit` is the
 configured capacity, raised by one for each queued notice (notices take no room), and 0 when the quick way is shut:
-the mailbox is closed, its data lane is ordered by a key, or a director looks on. `reserved` is room promised to other
+the mailbox is closed, its data lane is ordered by a key, or a director looks on. `reserved` is room kept for other
 threads.
 
 **Order.** Lanes are served from the highest down. But the 64th pick that passes a waiting lower lane over serves the

@@ -118,7 +118,7 @@ class Injector:
         line = self._on_the_way.get(cell)
         if line is None or isinstance(notice, ReceiveTimeout):  # it says that no message has come
             return False
-        self._send(_DelayedDelivery(self, cell, notice, None, None, line.last, None, promised=False))
+        self._send(_DelayedDelivery(self, cell, notice, None, None, line.last, None, reserved=False))
         return True
 
     def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
@@ -206,11 +206,11 @@ class Injector:
         before = self._pairs.get(pair)
         if before is None and seconds == 0.0:
             return False
-        promised = cell.config.overflow is not Overflow.DROP_OLD
-        if promised and not cell.loop.inbound.promise(cell, lane):
+        reserved = cell.config.overflow is not Overflow.DROP_OLD
+        if reserved and not cell.loop.inbound.reserve(cell, lane):
             return False
         arrival = now + seconds if before is None else max(now + seconds, before.last)
-        self._send(_DelayedDelivery(self, cell, message, sender, lane, arrival, pair, promised))
+        self._send(_DelayedDelivery(self, cell, message, sender, lane, arrival, pair, reserved))
         return True
 
     def _send(self, arrival: _DelayedDelivery) -> None:
@@ -265,7 +265,7 @@ def _count_down(in_flight: dict[K, _InFlight], key: K) -> None:
 class _DelayedDelivery(Alarm):
     """A delayed message or notice. A notice has no lane."""
 
-    __slots__ = ("_injector", "_lane", "_message", "_promised", "_sender", "cell", "pair")
+    __slots__ = ("_injector", "_lane", "_message", "_reserved", "_sender", "cell", "pair")
 
     def __init__(
         self,
@@ -276,7 +276,7 @@ class _DelayedDelivery(Alarm):
         lane: Lane | None,
         arrival: float,
         pair: tuple[str, Cell, Lane] | None,
-        promised: bool,
+        reserved: bool,
     ) -> None:
         self.set_up_alarm(arrival)
         self._injector = injector
@@ -285,7 +285,7 @@ class _DelayedDelivery(Alarm):
         self._message = message
         self._sender = sender
         self._lane = lane
-        self._promised = promised
+        self._reserved = reserved
 
     def ring(self, admission: object) -> None:
         """Deliver it."""
@@ -296,11 +296,11 @@ class _DelayedDelivery(Alarm):
             if not cell.closed:
                 cell.enqueue_notice(self._message)
                 cell.make_runnable()
-        elif self._promised:
+        elif self._reserved:
             try:
-                gate.let_in_promised(cell, self._message, self._sender, self._lane)
+                gate.let_in_reserved(cell, self._message, self._sender, self._lane)
             finally:
-                cell.loop.inbound.redeem(cell, self._lane)
+                cell.loop.inbound.unreserve(cell, self._lane)
                 if cell.flags & ROOM:
                     gate.fill_up(cell)
         else:

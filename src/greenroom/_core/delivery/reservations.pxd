@@ -7,7 +7,7 @@ cdef int OFFLOADED
 cdef object NOTICE, _DATA
 
 @cython.locals(previous=int, before=int)
-cpdef int promise_room(Cell cell, int change) noexcept
+cpdef int change_reserved(Cell cell, int change) noexcept
 
 @cython.final
 cdef class Parked:
@@ -16,7 +16,7 @@ cdef class Parked:
     @cython.locals(position=Py_ssize_t)
     cdef tuple displace(self)
 
-cdef class PromisedRoom:
+cdef class Reservations:
     cdef FastRLock _lock
     cdef dict _reserved, _parked, _refused
     cdef bint _reserve(self, Cell cell, object lane) except? True
@@ -24,8 +24,8 @@ cdef class PromisedRoom:
     cdef _count_refused(self, Cell cell, bint rejected)
     @cython.locals(counts=list)
     cdef list _counts_for(self, Cell cell)
-    cpdef bint promise(self, Cell cell, object lane) except? True
-    cpdef redeem(self, Cell cell, object lane)
+    cpdef bint reserve(self, Cell cell, object lane) except? True
+    cpdef unreserve(self, Cell cell, object lane)
     cpdef int reserved(self, Cell cell, object lane)
     @cython.locals(parked=Parked)
     cdef tuple _unpark(self, Cell cell, object lane)

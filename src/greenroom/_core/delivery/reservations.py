@@ -1,8 +1,11 @@
-"""The room in mailboxes that foreign threads have been promised, and what waits where the oldest message makes room.
+"""Room in mailboxes that is reserved for messages on their way from other threads.
 
-A message that is on its way to a loop needs room when it arrives: it is promised before, so that a mailbox never gets
-more than it holds. In the data lane a promise is a number of the cell's, changed in one atomic step; for other lanes it
-stands here, under the lock.
+A message needs room when its loop takes it in. That is reserved when it is sent, so that a mailbox never gets more than
+it holds. In the data lane the reservations of a cell are a number, changed in one atomic step; those of other lanes are
+kept here, under the lock.
+
+A lane that drops its oldest message always has room: what is sent to it is parked here, and displaces what was parked
+before.
 """
 
 from __future__ import annotations
@@ -18,13 +21,13 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE
 from greenroom.lanes import Lane
 
-__all__ = ["Parked", "PromisedRoom", "promise_room"]
+__all__ = ["Parked", "Reservations", "change_reserved"]
 
 _DATA = Lane.DATA
 
 
 class Parked:
-    """What waits for a lane that drops its oldest: as many messages as it holds, and notices among them."""
+    """What is on its way to a lane that drops its oldest: at most as many messages as that holds, and notices."""
 
     __slots__ = ("entries", "messages")
 
@@ -43,8 +46,8 @@ class Parked:
         return oldest
 
 
-def promise_room(cell: Cell, change: int) -> int:
-    """Change how much room is promised in the data lane; what it was before. Compiled, this is one atomic step."""
+def change_reserved(cell: Cell, change: int) -> int:
+    """Change how much room is reserved in the data lane; return what it was before. Compiled, one atomic step."""
     if COMPILED:
         previous: int = add_reserved(cell, change)
         return previous
@@ -53,15 +56,15 @@ def promise_room(cell: Cell, change: int) -> int:
     return before
 
 
-class PromisedRoom:
-    """The promises of one loop, and those who were refused."""
+class Reservations:
+    """The reservations in the mailboxes of one loop, and how many messages found no room."""
 
     __slots__ = ("_lock", "_parked", "_refused", "_reserved")
 
     def __init__(self) -> None:
         # The compiled gate is the cheaper one; in plain Python only a lock made in C is safe from signals in a `with`.
         self._lock: Any = FastRLock() if COMPILED else RLock()
-        # Invariant: room promised by (cell, lane), for side lanes; for the data lane that is Cell.reserved
+        # Invariant: room reserved by (cell, lane), for side lanes; for the data lane that is Cell.reserved
         self._reserved: dict[tuple[Cell, Lane], int] = {}
         # Invariant: each entry in here has one in the intake that says so
         self._parked: dict[tuple[Cell, Lane], Parked] = {}
@@ -69,11 +72,11 @@ class PromisedRoom:
         self._refused: dict[Cell, list[int]] = {}
 
     def _reserve(self, cell: Cell, lane: Lane) -> bool:
-        """Promise room for one message, if there is any. Under the lock."""
+        """Reserve room for one message, if there is any. Under the lock."""
         if lane is _DATA:
             # As in `_put_quickly`: others may be at it now.
-            if promise_room(cell, 1) + cell.depth(lane) >= cell.capacity and not self._is_done_with_some(cell):
-                promise_room(cell, -1)
+            if change_reserved(cell, 1) + cell.depth(lane) >= cell.capacity and not self._is_done_with_some(cell):
+                change_reserved(cell, -1)
                 return False
             return True
         key = (cell, lane)
@@ -83,9 +86,9 @@ class PromisedRoom:
         return True
 
     def _is_done_with_some(self, cell: Cell) -> bool:
-        """Whether a full data lane is not: what is done on another thread, but not reported yet, needs no room."""
+        """Whether a data lane that looks full is not: messages handled on another thread may not be reported yet."""
         handoff = cell.handoff() if cell.flags & OFFLOADED else None
-        # Its own promise is among those that are reserved.
+        # `reserved` includes the room for this message.
         return handoff is not None and cell.depth(_DATA) - handoff.done() + cell.reserved <= cell.capacity
 
     def _count_refused(self, cell: Cell, rejected: bool) -> None:
@@ -97,17 +100,17 @@ class PromisedRoom:
             counts = self._refused[cell] = [0, 0, 0]
         return counts
 
-    def promise(self, cell: Cell, lane: Lane) -> bool:
-        """Keep room in `lane` for a message of the loop's own thread, while a user's code runs; False when full."""
+    def reserve(self, cell: Cell, lane: Lane) -> bool:
+        """Reserve room in `lane` for a message of the loop's own thread, while a user's code runs; False when full."""
         with self._lock:
             return self._reserve(cell, lane)
 
-    def redeem(self, cell: Cell, lane: Lane) -> None:
-        """The room that was promised has been taken, or is not needed any more."""
+    def unreserve(self, cell: Cell, lane: Lane) -> None:
+        """Give up the room for one message: it has been taken, or is not needed any more."""
         with self._lock:
             if lane is _DATA:
                 if cell.reserved > 0:
-                    promise_room(cell, -1)
+                    change_reserved(cell, -1)
                 return
             key = (cell, lane)
             left = self._reserved.pop(key, 0) - 1
@@ -115,7 +118,7 @@ class PromisedRoom:
                 self._reserved[key] = left
 
     def reserved(self, cell: Cell, lane: Lane) -> int:
-        """Room promised in `lane`, which is none of DATA."""
+        """How much room is reserved in `lane`, which is not DATA."""
         with self._lock:
             return self._reserved.get((cell, lane), 0)
 
