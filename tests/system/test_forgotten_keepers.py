@@ -36,7 +36,7 @@ Ref = ActorRef[Any, Any]
 
 PROMPTLY = 0.001
 NEVER = 3600.0
-FOLLOWED = 1000
+TRACKED = 1000
 """As in `greenroom._core.timing.timers`, which keeps it to itself when compiled."""
 
 
@@ -232,8 +232,8 @@ def test_a_system_with_actors_on_other_threads_is_forgotten(end: str, dispatcher
     assert survivors(end, True, left_out, placement={"*Keeper*": dispatcher}, clock=ManualClock()) == []
 
 
-def test_a_system_with_more_timers_than_the_collector_follows_is_forgotten_when_it_has_stopped() -> None:
-    number = FOLLOWED + 10
+def test_a_system_with_more_timers_than_the_collector_tracks_is_forgotten_when_it_has_stopped() -> None:
+    number = TRACKED + 10
     system = run(lambda me: [me.ctx.send_after(NEVER, me.ctx.self, me) for _ in range(number)], "fail", True)
     gc.collect()
     assert system() is None

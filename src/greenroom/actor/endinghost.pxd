@@ -3,7 +3,7 @@ cimport greenroom._core.generators
 from greenroom._core.capi cimport is_tracked
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom.actor.hookhost cimport HookHost
-from greenroom.actor.life.following cimport follow_again
+from greenroom.actor.life.gctracking cimport track_actor
 from greenroom.actor.life.spec cimport ActorClassInfo, class_info_of
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.records.record cimport ActorRecord, ChildList, Tombstone, tombstone_of

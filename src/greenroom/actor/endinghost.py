@@ -1,4 +1,4 @@
-"""How the actors of one loop end, from the order to the tombstone: the half of `Lifecycle` that is about ends.
+"""How the actors of one loop end, from the order to the tombstone: the half of `Lifecycle` that is about endings.
 
 `ending` says in which steps. What does not have to wait for a hook or for children is done here, at once; the rest is a
 procedure there.
@@ -19,7 +19,7 @@ from greenroom.actor.failure.reports import report_undecided
 from greenroom.actor.hookhost import HookHost
 from greenroom.actor.life import ending, forcing, restarting
 from greenroom.actor.life.ending import CLOSING, LEAVING, NONE, WAITING
-from greenroom.actor.life.following import follow_again
+from greenroom.actor.life.gctracking import track_actor
 from greenroom.actor.life.hooks import begin, inspect
 from greenroom.actor.life.restarting import RestartOrder
 from greenroom.actor.life.spec import class_info_of
@@ -85,7 +85,7 @@ class EndingHost(HookHost):
         self.top = ChildList()
         if names is not None:
             self.top.share_names(names)  # with those of the system's other loops
-        # In a system of several loops, when those were spawned among the ones of all loops; with what counts.
+        # In a system of several loops: the order in which they were spawned, counted over all loops.
         self._places: dict[Cell, int] | None = None
         # The cell of the root behavior, with which the system ends.
         self.root: Cell | None = None
@@ -109,10 +109,10 @@ class EndingHost(HookHost):
         self._kill_order = self._kill
         self._close_order = self._close
 
-    # -- what `Lifecycle` knows of
+    # -- what `Lifecycle` does
 
     def begin_to_run(self, cell: Cell, record: ActorRecord) -> None:
-        """It is ready for its first message."""
+        """Let an actor handle messages: it has started."""
         raise NotImplementedError
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
@@ -120,7 +120,7 @@ class EndingHost(HookHost):
         raise NotImplementedError
 
     def place_at_top(self, cell: Cell) -> int:
-        """When an actor without a parent was spawned, among those of all loops."""
+        """When an actor without a parent was spawned, counted over all loops; -1 if there is one loop."""
         return -1 if self._places is None else self._places.get(cell, -1)
 
     # -- how far it has come
@@ -201,7 +201,7 @@ class EndingHost(HookHost):
             self.request_end(cell, NORMAL)
 
     def _overtake(self, cell: Cell) -> None:
-        """It is killed: it does not come to the stops, and the restarts, that were asked for before."""
+        """Let a kill overtake the stops and the restarts that were asked for before."""
         ends = (self._stop_order, self._own_stop_order, self._shutdown_order)
         waiting = cell.waiting_orders()
         cell.withdraw(tuple(one for one in waiting if one in ends or (isinstance(one, RestartOrder) and one.at_once)))
@@ -246,7 +246,7 @@ class EndingHost(HookHost):
         cell.order(self._stop_order)
 
     def order_kill(self, cell: Cell) -> None:
-        """Have it end next, without a farewell."""
+        """Have it end next, without `pre_stop`."""
         cell.order(self._kill_order)
 
     def order_close(self, cell: Cell) -> None:
@@ -347,7 +347,7 @@ class EndingHost(HookHost):
         ref = cell.ref
         extras = record.extras
         if COMPILED and not is_tracked(record):
-            follow_again(record, record.spec)
+            track_actor(record, record.spec)
         if record.state == STOPPING:
             self.enter(record, STOPPED)
         if extras is not None:

@@ -5,11 +5,11 @@ from greenroom._core.mailbox.cell cimport Cell
 from greenroom.actor.endinghost cimport EndingHost
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.records.record cimport ActorRecord, ChildList, tombstone_of
-from greenroom.actor.life.following cimport leave_instance_unfollowed, leave_unfollowed
+from greenroom.actor.life.gctracking cimport untrack_instance, untrack_actor
 from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, class_info_of, spec_of
 
 cdef bint COMPILED
-cdef Py_ssize_t FOLLOWED
+cdef Py_ssize_t TRACKED
 cdef int WAITING, CLOSING
 cdef int HELD, OFFLOADED, INTERCEPTED, CREATED, STARTING, RUNNING, BEHAVIOR, HANDLER
 cdef object NORMAL, SHUTDOWN, KILLED, LoopContext

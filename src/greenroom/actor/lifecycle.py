@@ -27,7 +27,7 @@ from greenroom.actor.failure.escalationcycles import break_off_if_stuck
 from greenroom.actor.failure.refusals import is_refusal
 from greenroom.actor.life import ending, forcing, notices, restarting, starting
 from greenroom.actor.life.ending import CLOSING, WAITING
-from greenroom.actor.life.following import FOLLOWED, leave_instance_unfollowed, leave_unfollowed
+from greenroom.actor.life.gctracking import TRACKED, untrack_actor, untrack_instance
 from greenroom.actor.life.hooks import begin, call_hook, hand_to_actor
 from greenroom.actor.life.spec import BEHAVIOR, HANDLER, class_info_of, spec_of
 from greenroom.actor.messaging.address import direct
@@ -179,8 +179,8 @@ class Lifecycle(EndingHost):
             raise
         if self._places is not None and parent is None:
             self._places[cell] = next(self._counter)
-        if COMPILED and self.loop.table.counted > FOLLOWED:
-            leave_unfollowed(record, spec)
+        if COMPILED and self.loop.table.counted > TRACKED:
+            untrack_actor(record, spec)
         self.spawned += 1
         return ref
 
@@ -279,7 +279,7 @@ class Lifecycle(EndingHost):
             if spec is class_info.spec:
                 class_info.proven = True
         if COMPILED:
-            leave_instance_unfollowed(record, actor)
+            untrack_instance(record, actor)
         if not class_info.starts_plainly:
             return self._start_with_hooks(cell, record, class_info)
         self.begin_to_run(cell, record)

@@ -40,8 +40,8 @@ BUCKETS_PER_SECOND = 128.0
 LONGEST_DELAY: float = 1e12
 """Thirty thousand years, in seconds: beyond it, bucket numbers would not fit."""
 SHORTEST_INTERVAL: float = 1e-6
-FOLLOWED = 1000
-"""How many pending timers of a loop the garbage collector follows."""
+TRACKED = 1000
+"""How many pending timers of a loop the garbage collector tracks."""
 MOST_MISSED = 1 << 60
 
 NEW = 0
@@ -84,7 +84,7 @@ class Timer(Alarm):
 
     # It is the receipt of its own ticks, so that a cancelled one is not handled.
     #
-    # When compiled, the garbage collector follows only the first `FOLLOWED` timers of a loop: a million of them took it
+    # When compiled, the garbage collector tracks only the first `TRACKED` timers of a loop: a million of them took it
     # three times as long as starting them (`make bench`, P11). A timer lets go of everything when it ends, of its loop
     # too, so the price is only this: a loop that is dropped with more timers pending, and never closed, is not
     # collected.
@@ -114,7 +114,7 @@ class Timer(Alarm):
         owner: Cell | None,
     ) -> None:
         """What `__init__` would do; `Loop.start_timer` makes timers without one, as in `Loop.spawn`."""
-        if COMPILED and timers.count >= FOLLOWED:
+        if COMPILED and timers.count >= TRACKED:
             untrack(self)
         self.set_up_alarm(deadline)
         self._sender: object = None if owner is None else owner.ref

@@ -19,7 +19,7 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.life import ending, starting
-from greenroom.actor.life.following import follow_instance
+from greenroom.actor.life.gctracking import track_instance
 from greenroom.actor.life.hooks import Procedure, actor_of, attempt_hook, begin, do, method_of
 from greenroom.actor.life.spec import class_info_of
 from greenroom.actor.messaging.drain import Drain, clear, drain_all
@@ -224,7 +224,7 @@ def _let_go_of_instance(
     for task in pipes:
         task.cancel()
     ending.unwatch_fds(extras)
-    follow_instance(record)
+    track_instance(record)
     extras.behaviors.clear()
     extras.on_signal = extras.keyed = None
     extras.answers = ()

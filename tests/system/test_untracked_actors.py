@@ -1,4 +1,4 @@
-"""The garbage collector follows only the first actors of a large system while they live, and all of them afterwards."""
+"""The garbage collector tracks only the first actors of a large system while they live, and all of them afterwards."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from greenroom import COMPILED, Actor, ActorRef, ActorSystem, Directive, Supervision, SystemConfig
 
-FOLLOWED = 1000
-MANY = FOLLOWED + 20
+TRACKED = 1000
+MANY = TRACKED + 20
 
 
 class Hollow(Actor[Any, None]):
@@ -49,7 +49,7 @@ def unlogged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def spawn_among_many(system: ActorSystem) -> tuple[ActorRef[Any, Any], weakref.ref[Any]]:
-    """One that is not followed, and its instance."""
+    """One that is not tracked, and its instance."""
     for _ in range(MANY):
         system.spawn(Hollow)
     ref = system.spawn(Knotted, [])
@@ -57,15 +57,15 @@ async def spawn_among_many(system: ActorSystem) -> tuple[ActorRef[Any, Any], wea
     return ref, weakref.ref(ref._cell.subject)
 
 
-def test_the_collector_follows_only_so_many_actors_while_they_live() -> None:
+def test_the_collector_tracks_only_so_many_actors_while_they_live() -> None:
     async def main() -> None:
         async with ActorSystem() as system:
             refs = [system.spawn(Knotted, []) for _ in range(MANY)]
             await system.settle()
             for number, ref in enumerate(refs):
                 parts = (ref, ref._cell, ref._cell.record, ref._cell.subject)
-                is_followed = not COMPILED or number < FOLLOWED
-                assert [gc.is_tracked(part) for part in parts] == [is_followed] * 4
+                is_tracked = not COMPILED or number < TRACKED
+                assert [gc.is_tracked(part) for part in parts] == [is_tracked] * 4
             last = refs[-1]
             last.stop()
             await last.terminated()
@@ -75,7 +75,7 @@ def test_the_collector_follows_only_so_many_actors_while_they_live() -> None:
 
 
 @pytest.mark.parametrize("how", ENDINGS)
-def test_one_that_was_not_followed_is_collected_after_its_end(how: str) -> None:
+def test_one_that_was_not_tracked_is_collected_after_its_end(how: str) -> None:
     async def main() -> None:
         async with ActorSystem(config=STOP) as system:
             ref, instance = await spawn_among_many(system)
@@ -94,7 +94,7 @@ def test_one_that_was_not_followed_is_collected_after_its_end(how: str) -> None:
     asyncio.run(main())
 
 
-def test_an_instance_that_was_not_followed_is_collected_after_a_restart() -> None:
+def test_an_instance_that_was_not_tracked_is_collected_after_a_restart() -> None:
     async def main() -> None:
         config = SystemConfig(supervision=Supervision(Directive.RESTART, backoff=None))
         async with ActorSystem(config=config) as system:
@@ -109,7 +109,7 @@ def test_an_instance_that_was_not_followed_is_collected_after_a_restart() -> Non
     asyncio.run(main())
 
 
-def test_a_system_of_more_actors_than_are_followed_is_forgotten_when_it_has_stopped() -> None:
+def test_a_system_of_more_actors_than_are_tracked_is_forgotten_when_it_has_stopped() -> None:
     async def main() -> weakref.ref[ActorSystem]:
         async with ActorSystem() as system:
             refs = [system.spawn(Knotted, []) for _ in range(MANY)]

@@ -1,0 +1,11 @@
+from greenroom._core.capi cimport can_be_tracked, is_tracked, track, untrack
+from greenroom.actor.life.spec cimport ActorSpec
+from greenroom.actor.records.record cimport ActorRecord
+
+cdef bint COMPILED
+
+cpdef untrack_actor(ActorRecord record, ActorSpec spec)
+cpdef untrack_instance(ActorRecord record, object actor)
+cpdef track_actor(ActorRecord record, ActorSpec spec)
+cpdef track_instance(ActorRecord record)
+cdef _track(object thing)
