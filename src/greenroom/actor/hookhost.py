@@ -1,6 +1,6 @@
 """Calls the hooks of actors on the spot: the part of a loop's host that beginnings and ends have in common.
 
-A hook that returns nothing, as most do, is a plain call. Only if it returns something to await, the rest is a
+A hook that returns nothing, as most do, is a plain call. Only when it returns something to await does the rest become a
 procedure, as in `hooks`.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["HookHost"]
 
 HISTORY_KEPT = 1000
-"""How many states of an actor are kept: those of some two hundred restarts."""
+"""How many states of an actor its history keeps: those of some two hundred restarts."""
 
 
 class HookHost(MessageHost):
@@ -34,7 +34,7 @@ class HookHost(MessageHost):
     __slots__ = ()
 
     def enter(self, record: ActorRecord, state: int) -> None:
-        """Let `record` be in `state`."""
+        """Note that an actor is in `state` now."""
         record.state = state
         extras = record.extras
         if extras is None:
@@ -49,7 +49,7 @@ class HookHost(MessageHost):
                 del history[0]
 
     def class_info_now(self, cell: Cell, record: ActorRecord) -> ActorClassInfo | None:
-        """What there is to know of the class of an actor that has become nothing else; None if it is a function."""
+        """The class of an actor as it is now, after any `become`; None if it is a function."""
         spec: ActorSpec = record.spec
         class_info = spec.class_info
         subject = cell.subject
@@ -60,7 +60,7 @@ class HookHost(MessageHost):
     def try_hook(
         self, cell: Cell, class_info: ActorClassInfo, name: str, signal: Signal, has_hook: bool
     ) -> Procedure | None:
-        """Call a hook of an actor that is ending: what it raises is logged. As `call_hook`."""
+        """As `call_hook`, for an actor that is ending: what the hook raises is logged."""
         try:
             return self.call_hook(cell, class_info, name, signal, has_hook)
         except BaseException as exc:

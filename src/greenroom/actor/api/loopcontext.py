@@ -1,7 +1,7 @@
 """The context of an actor whose code runs on its loop's own thread, as most do.
 
-What handlers use most is compiled here; `Context` says what it does, and does everything else. A message that is
-answered through `ctx.sender` or `ctx.reply` costs hardly more than one that brings along whom to answer.
+What handlers use most is compiled here; `Context` documents it, and does everything else. So a message that is answered
+through `ctx.sender` or `ctx.reply` costs hardly more than one that carries the ref to answer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def tell_sender(cell: Cell, value: object) -> bool:
 
 
 class LoopRecord(ActorRecord):
-    """The compiled part."""
+    """The compiled part of `LoopContext`."""
 
     __slots__ = ()
 
@@ -77,6 +77,6 @@ class LoopRecord(ActorRecord):
 
 
 class LoopContext(LoopRecord, ContextRecord):
-    """All of it."""
+    """What handlers and hooks see as `ctx`, on their loop's own thread."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""What groups of siblings on several loops wait for: that all of them have left, before any is started again."""
+"""The barrier of a group restart that spans several loops: all siblings stop before any is started again."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
 __all__ = ["GroupBarrier"]
 
 
-class Waiting(Protocol):
-    """A group that waits at the barrier."""
+class WaitingGroup(Protocol):
+    """The siblings on one loop, when they wait at the barrier."""
 
     def go_on(self) -> None:
-        """All have left."""
+        """All siblings have stopped."""
         ...
 
 
 class GroupBarrier:
-    """Opens when each of so many loops has arrived, and then calls them. From any thread."""
+    """Opens when every loop has arrived, and then tells their groups to go on. Thread-safe."""
 
     __slots__ = ("_awaited", "_lock", "_waiting", "is_open")
 
     def __init__(self, loops: int) -> None:
         self._lock = Lock()
         self._awaited = loops
-        self._waiting: list[tuple[Loop, Waiting]] = []
+        self._waiting: list[tuple[Loop, WaitingGroup]] = []
         self.is_open = False
 
-    def arrive(self, loop: Loop, group: Waiting | None = None) -> None:
-        """The siblings on one loop have left, or there are none; `group` is told when the others have, too."""
+    def arrive(self, loop: Loop, group: WaitingGroup | None = None) -> None:
+        """The siblings on one loop have stopped, or there are none; `group` is told when all others have, too."""
         with self._lock:
             if group is not None:
                 self._waiting.append((loop, group))
@@ -40,5 +40,5 @@ class GroupBarrier:
                 return
             self.is_open = True
             waiting, self._waiting = self._waiting, []
-        for loop_of, one in waiting:
-            loop_of.inbound.call(None, one.go_on)
+        for home, waiting_group in waiting:
+            home.inbound.call(None, waiting_group.go_on)

@@ -1,7 +1,7 @@
-"""Having something done on a loop's own thread, and waiting for it, without two loops ever waiting for each other.
+"""Blocking calls to the thread of another loop, without deadlock when two loops call each other.
 
-A thread that waits here does meanwhile what others want of its own loop. So a handler may look at the whole system, or
-spawn on another loop, while a handler of that loop does the same.
+A thread that waits here serves the calls to its own loop meanwhile. So a handler may look at the whole system, or spawn
+on another loop, while a handler of that loop does the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class LoopCalls:
-    """What other threads want to have done on the thread of one loop."""
+    """Calls from other threads to the thread of one loop."""
 
     __slots__ = ("_bell", "_jobs", "loop")
 
@@ -41,7 +41,7 @@ class LoopCalls:
         return here
 
     def call(self, action: Callable[[], T], own: LoopCalls | None, timeout: float) -> T:
-        """Have `action` called on the loop's thread; `own` is what this thread is called for, if it is a loop's.
+        """Have `action` called on the loop's thread; `own` are the calls to this thread, if it is a loop's.
 
         Raises `LoopTimeout` when it has not been called in time.
         """
@@ -57,7 +57,7 @@ class LoopCalls:
 
         self._jobs.append(act)
         if not self.loop.inbound.bring(None, self.serve):
-            return action()  # it has stopped: nobody else looks at what is its
+            return action()  # it has stopped: nobody else touches what it has
         self._bell.set()
         if own is not None:
             own._wait(done, timeout)
@@ -66,10 +66,10 @@ class LoopCalls:
         except TimeoutError:
             if done.cancel():
                 raise LoopTimeout from None
-            return done.result()  # it has been begun after all; or this is what the action raised
+            return done.result()  # it has begun after all; or the action itself raised this
 
     def serve(self) -> None:
-        """Do what others want. On the loop's own thread."""
+        """Do what has been asked for. On the loop's own thread."""
         while self._jobs:
             self._jobs.popleft()()
 

@@ -1,4 +1,4 @@
-"""What the further loops of a system know of it, as a protocol."""
+"""What the further loops of a system need of it, as a protocol."""
 
 from __future__ import annotations
 

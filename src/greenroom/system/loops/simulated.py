@@ -1,7 +1,7 @@
 """A further loop of a system in a simulation: on a virtual thread, with no real one.
 
-What goes from loop to loop goes the same way as between real threads, and the loop takes it in at its next tick. Only
-who would wait for another thread does not: that waits for nobody in a simulation, and does at once what is wanted.
+What loops send one another goes the same way as between real threads, and is taken in at the next tick. Only a call
+that would block until another thread has done something does not wait: the virtual thread does it at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom.system.loops.calls import LoopCalls
-from greenroom.system.loops.thread import LoopThread, done
+from greenroom.system.loops.thread import LoopThread, call_and_await
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
@@ -26,7 +26,7 @@ _LAST_TASKS = 1.0
 
 
 class SimulatedCalls(LoopCalls):
-    """What other loops want to have done on the virtual thread of one loop."""
+    """Calls from other loops to the virtual thread of one loop."""
 
     __slots__ = ()
 
@@ -58,8 +58,8 @@ class SimulatedThread(LoopThread):
         """Have something done on its virtual thread, when that goes on, and wait for the result."""
         aio = self._aio
         if aio is None or aio.is_closed():
-            return await done(action)
-        future = asyncio.run_coroutine_threadsafe(done(action), aio)
+            return await call_and_await(action)
+        future = asyncio.run_coroutine_threadsafe(call_and_await(action), aio)
         result = asyncio.wrap_future(future)
         try:
             await asyncio.wait((result,))
@@ -67,7 +67,7 @@ class SimulatedThread(LoopThread):
             if not result.done():
                 future.cancel()
         # A virtual thread that ends cancels what is left there, as a thread does.
-        return await done(action) if result.cancelled() else result.result()
+        return await call_and_await(action) if result.cancelled() else result.result()
 
 
 async def _end_tasks() -> None:

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from greenroom.system.config import SystemConfig
     from greenroom.system.loops.ports import OwningSystem
 
-__all__ = ["LoopThread", "done"]
+__all__ = ["LoopThread", "call_and_await"]
 
 _log = RuntimeLog()
 
 T = TypeVar("T")
 
-_GLANCE = 0.1
-"""Seconds after which one who waits for the thread looks whether it is still there."""
+_POLL_INTERVAL = 0.1
+"""Seconds after which whoever waits for the thread checks that it is still alive."""
 _START_TIME = 30.0
 """Seconds that a thread has to start."""
 
@@ -99,7 +99,7 @@ class LoopThread:
             await self._over.wait()
 
         try:
-            self._stay_on_core()
+            self._pin_to_core()
             with asyncio.Runner(loop_factory=factory) as runner:
                 runner.run(main())
         except BaseException as error:
@@ -107,7 +107,7 @@ class LoopThread:
                 raise
             ready.set_exception(error)  # asyncio could not start: it needs file descriptors
 
-    def _stay_on_core(self) -> None:
+    def _pin_to_core(self) -> None:
         if self.core is None:
             return
         try:
@@ -132,31 +132,31 @@ class LoopThread:
     @overload
     async def do(self, action: Callable[[], T]) -> T: ...
     async def do(self, action: Callable[[], Any]) -> Any:
-        """Have something done on its thread, and wait for the result; on it already before the system has started."""
+        """Have something done on its thread, and wait for the result; on this one before the system has started."""
         aio = self._aio
         if aio is None:
-            return await done(action)
-        waiting = done(action)
+            return await call_and_await(action)
+        waiting = call_and_await(action)
         try:
             future = asyncio.run_coroutine_threadsafe(waiting, aio)
         except RuntimeError:
             if not aio.is_closed():
                 raise
             waiting.close()
-            return await done(action)
+            return await call_and_await(action)
         result = asyncio.wrap_future(future)
         try:
             while not result.done() and self._is_alive():
-                await asyncio.wait((result,), timeout=_GLANCE)
+                await asyncio.wait((result,), timeout=_POLL_INTERVAL)
         finally:
             if not result.done():
                 future.cancel()
         if result.done() and not result.cancelled():
             return result.result()
-        # A thread that ends cancels what is left there, or does not come to it any more: then it is nobody's.
+        # A thread that ends cancels what is left there, or never gets to it: then nobody else touches the loop.
         if not self._is_alive():
             waiting.close()
-        return await done(action)
+        return await call_and_await(action)
 
     def _is_alive(self) -> bool:
         return self.thread is not None and self.thread.is_alive()
@@ -167,7 +167,7 @@ class LoopThread:
             action()
 
 
-async def done(action: Callable[[], Any]) -> Any:
-    """Do it, and await what it returns if that is a coroutine."""
+async def call_and_await(action: Callable[[], Any]) -> Any:
+    """Call `action`, and await what it returns if that is a coroutine."""
     result = action()
     return await result if asyncio.iscoroutine(result) else result

@@ -1,7 +1,7 @@
-"""A system of several loops as a clock sees it that is turned by hand: one timeline.
+"""A system of several loops as a `ManualClock` sees it: one timeline.
 
-Time goes on when no loop has anything to do at the present moment. That is found out as in `quiet`. It holds for one
-look: whoever comes later may have sent something, which no loop has seen yet.
+Time goes on when no loop has anything to do at the present moment. That is found out as in `quiet`, and holds for one
+look only: something may be sent afterwards that no loop has seen yet.
 """
 
 from __future__ import annotations

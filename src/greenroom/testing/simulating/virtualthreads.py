@@ -28,61 +28,61 @@ T = TypeVar("T")
 
 
 class MainEventLoop(VirtualEventLoop):
-    """The event loop of a simulation's own thread. It runs those of the virtual threads too, as they are begun."""
+    """The event loop of a simulation's own thread. It also runs those of the virtual threads."""
 
     number = 0
     name = "the home loop"
 
     def __init__(self, director: Director) -> None:
         super().__init__(director)
-        # Its own and those of virtual threads, the one that waited longest first.
-        self._all: list[MainEventLoop | _SideEventLoop] = [self]
+        # This one and those of virtual threads; the one that has waited longest comes first.
+        self._all: list[MainEventLoop | _ThreadEventLoop] = [self]
         self._begun = 0
-        # The one whose virtual thread runs; and the loops of this one, while another does.
-        self._current: MainEventLoop | _SideEventLoop = self
+        # The one whose thread runs; and the actor loops of this thread, while another one runs.
+        self._current: MainEventLoop | _ThreadEventLoop = self
         self.aside: list[Loop] = []
         director.outside = self._ready
 
     def close(self) -> None:
-        """Close it, and those of virtual threads that were left."""
-        for side in self._sides():
-            self._end(side)
+        """Close it, and those of virtual threads that have not ended."""
+        for thread_loop in self._thread_loops():
+            self._end(thread_loop)
         self._director.stage = None
         super().close()
 
     def all_loops(self) -> list[VirtualEventLoop]:
-        """Its own and those of virtual threads."""
-        return [self, *self._sides()]
+        """This one and those of virtual threads."""
+        return [self, *self._thread_loops()]
 
-    def _sides(self) -> list[_SideEventLoop]:
-        return [one for one in self._all if isinstance(one, _SideEventLoop)]
+    def _thread_loops(self) -> list[_ThreadEventLoop]:
+        return [one for one in self._all if isinstance(one, _ThreadEventLoop)]
 
-    # -- what a `Stage` is asked for
+    # -- as a `Stage`
 
     def open(self, loop: Loop, name: str) -> asyncio.AbstractEventLoop:
         """Begin a virtual thread for `loop`."""
         self._begun += 1
-        side = _SideEventLoop(self._director, self, self._begun, name)
+        thread_loop = _ThreadEventLoop(self._director, self, self._begun, name)
         loop.step_aside()
-        side.aside = [loop]
-        self._all.append(side)
+        thread_loop.aside = [loop]
+        self._all.append(thread_loop)
         self._director.outside = _AllReady(self._all)
         self._director.has_threads = True
-        return side
+        return thread_loop
 
     def end(self, aio: asyncio.AbstractEventLoop) -> None:
         """End a virtual thread once nothing is left to do there. Tasks that never end are the runner's to cancel."""
-        if isinstance(aio, _SideEventLoop) and not aio.is_closed():
+        if isinstance(aio, _ThreadEventLoop) and not aio.is_closed():
             aio.is_ending = True
             self._end_if_done(aio)
 
-    def _end_if_done(self, side: _SideEventLoop) -> None:
-        if side.is_ending and not side._ready and not side.tasks():
-            self._end(side)
+    def _end_if_done(self, thread_loop: _ThreadEventLoop) -> None:
+        if thread_loop.is_ending and not thread_loop._ready and not thread_loop.tasks():
+            self._end(thread_loop)
 
-    def _end(self, side: _SideEventLoop) -> None:
-        self._all.remove(side)
-        side.close()
+    def _end(self, thread_loop: _ThreadEventLoop) -> None:
+        self._all.remove(thread_loop)
+        thread_loop.close()
         if len(self._all) == 1:
             self._director.outside = self._ready
             self._director.has_threads = False
@@ -108,7 +108,7 @@ class MainEventLoop(VirtualEventLoop):
             asyncio._set_running_loop(running)
             self._switch_to(before)
 
-    def _home_of(self, loop: Loop) -> MainEventLoop | _SideEventLoop:
+    def _home_of(self, loop: Loop) -> MainEventLoop | _ThreadEventLoop:
         return next((one for one in self._all if loop in one.aside), self._current)
 
     # -- running
@@ -116,14 +116,14 @@ class MainEventLoop(VirtualEventLoop):
     def next_moment(self) -> float:
         """The time of the next deadline of any virtual thread; inf if there is none."""
         own = super().next_moment()
-        return min([own, *(side.next_moment() for side in self._sides())])
+        return min([own, *(thread_loop.next_moment() for thread_loop in self._thread_loops())])
 
     def tasks(self) -> list[asyncio.Task[object]]:
         """The tasks of all virtual threads that have not ended."""
-        return super().tasks() + [task for side in self._sides() for task in side.tasks()]
+        return super().tasks() + [task for thread_loop in self._thread_loops() for task in thread_loop.tasks()]
 
     def _run_once(self) -> None:
-        """As its base does it, while it is alone; else one callback of one virtual thread."""
+        """Run one callback of one virtual thread; while there are none, do as the base does."""
         if len(self._all) == 1:
             super()._run_once()
             return
@@ -143,12 +143,12 @@ class MainEventLoop(VirtualEventLoop):
         self._run(chosen, handle)
         del handle
 
-    def _choose(self, ready: list[MainEventLoop | _SideEventLoop]) -> int:
+    def _choose(self, ready: list[MainEventLoop | _ThreadEventLoop]) -> int:
         position: int = self._director.next_thread([one.number for one in ready], [one.name for one in ready])
         return position
 
-    def _run(self, chosen: MainEventLoop | _SideEventLoop, handle: asyncio.Handle) -> None:
-        if not isinstance(chosen, _SideEventLoop):
+    def _run(self, chosen: MainEventLoop | _ThreadEventLoop, handle: asyncio.Handle) -> None:
+        if not isinstance(chosen, _ThreadEventLoop):
             if not handle.cancelled():
                 handle._run()
             return
@@ -165,8 +165,8 @@ class MainEventLoop(VirtualEventLoop):
             self._switch_to(self)
         self._end_if_done(chosen)
 
-    def _switch_to(self, other: MainEventLoop | _SideEventLoop) -> None:
-        """Let the loops of another virtual thread be this thread's own, and those of the present one nobody's."""
+    def _switch_to(self, other: MainEventLoop | _ThreadEventLoop) -> None:
+        """Let the loops of another virtual thread be this thread's own, and those of the present one foreign."""
         present = self._current
         if other is present:
             return
@@ -179,8 +179,8 @@ class MainEventLoop(VirtualEventLoop):
         self._current = other
 
 
-class _SideEventLoop(VirtualEventLoop):
-    """The event loop of a virtual thread; the main one runs it."""
+class _ThreadEventLoop(VirtualEventLoop):
+    """The event loop of a virtual thread; the main one runs its callbacks."""
 
     # Private, as those of its base.
     _thread_id: int | None
@@ -192,7 +192,7 @@ class _SideEventLoop(VirtualEventLoop):
         self.name = name
         self.aside: list[Loop] = []
         self.is_ending = False
-        self._thread_id = self._thread  # which says that it is running
+        self._thread_id = self._thread  # so that asyncio takes it as running
 
     def count(self) -> int:
         """Number a new task or future: those of all virtual threads together."""
@@ -215,7 +215,7 @@ class _SideEventLoop(VirtualEventLoop):
 class _AllReady:
     """How many callbacks are ready, on all virtual threads."""
 
-    def __init__(self, loops: list[MainEventLoop | _SideEventLoop]) -> None:
+    def __init__(self, loops: list[MainEventLoop | _ThreadEventLoop]) -> None:
         self._loops = loops
 
     def __len__(self) -> int:
