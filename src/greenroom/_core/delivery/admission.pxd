@@ -61,6 +61,8 @@ cdef class Admission(AdmissionBase):
     cpdef take_back(self, Cell cell, object message, object sender, int lane)
     cpdef wait_for_room(self, Cell cell, Waiter waiter)
     cpdef bint has_room(self, Cell cell, object lane) except? True
+    cpdef bint admit_if_room(self, Cell cell, object message, object sender, object lane) except? False
+    cdef _admit_reserved(self, Cell cell, object message, object sender, object lane)
     cpdef give_up(self, Cell cell, Waiter waiter)
     cpdef fill_up(self, Cell cell)
     cdef _let_waiter_in(self, Cell cell, Waiter waiter)

@@ -161,6 +161,14 @@ class Admission(AdmissionBase):
         except BaseException as exc:
             self._turn_away_keyless(cell, message, sender, exc)
 
+    def deliver_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """As `deliver`, if there is room; else False, and nothing has happened."""
+        try:
+            return self.admit_if_room(cell, message, sender, lane)
+        except BaseException as exc:
+            self._turn_away_keyless(cell, message, sender, exc)
+            return True
+
     def deliver_sent(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """As `deliver`, for what a foreign thread sent to a mailbox that drops its oldest."""
         if self.director is None:
@@ -343,6 +351,38 @@ class Admission(AdmissionBase):
             self.director.approaches(cell)
         return cell.closed or ((cell, lane) not in self._line and not self._is_full(cell, lane))
 
+    def admit_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """As `admit`, if there is room and nobody waits for it; else False, and nothing has happened. From any thread.
+
+        Nobody can take the room meanwhile, as other threads could between `has_room` and `admit`.
+        """
+        if cell.is_foreign():
+            return cell.runq.inbound.offer_if_room(cell, message, sender, lane)  # type: ignore[no-any-return]
+        if not self.has_room(cell, lane):
+            return False
+        if cell.closed:
+            self.admit(cell, message, sender, lane)
+            return True
+        if not self.inbound.reserve(cell, lane):
+            return False
+        try:
+            self._admit_reserved(cell, message, sender, lane)
+        finally:
+            self.inbound.unreserve(cell, lane)
+        return True
+
+    def _admit_reserved(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """As `admit`, when room is reserved for the message."""
+        if cell.flags & LOOKED_AT:
+            sender = self.take_along(cell, sender)
+            if self._is_intercepted(cell, message, sender, lane):
+                return
+        if self.director is None or not self.director.sends(cell, message, sender, lane):
+            if cell.closed:
+                self._turn_away(cell, message, sender)
+            else:
+                self._let_in(cell, message, sender, lane)
+
     def give_up(self, cell: Cell, waiter: Waiter) -> None:
         """Take `waiter` out of the line, if it still stands there."""
         line = self._line.get((cell, waiter.lane))
@@ -356,15 +396,18 @@ class Admission(AdmissionBase):
             line = self._line.get((cell, lane))
             if line is None:
                 continue
-            while line and not cell.closed and not self._is_full(cell, lane):
-                self._let_waiter_in(cell, line.popleft())
+            while line and not cell.closed and not self._is_full(cell, lane) and self.inbound.reserve(cell, lane):
+                try:
+                    self._let_waiter_in(cell, line.popleft())
+                finally:
+                    self.inbound.unreserve(cell, lane)
             self._close_line(cell, lane, line)
 
     def _let_waiter_in(self, cell: Cell, waiter: Waiter) -> None:
         if waiter.claim is not None and not waiter.claim():
             return
         try:
-            self.admit(cell, waiter.message, waiter.sender, waiter.lane)
+            self._admit_reserved(cell, waiter.message, waiter.sender, waiter.lane)
         except BaseException as exc:  # its priority cannot be told: that is the sender's to hear
             waiter.finish(exc)
         else:

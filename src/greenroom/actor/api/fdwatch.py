@@ -67,9 +67,7 @@ class FdWatch(Receipt):
         poller.pause(self.fd)
         message = IoReady(self.fd, events)
         admission = self._cell.loop.admission
-        if admission.has_room(self._cell, Lane.DATA):
-            admission.deliver(self._cell, message, self, Lane.DATA)
-        else:
+        if not admission.deliver_if_room(self._cell, message, self, Lane.DATA):
             admission.wait_for_room(self._cell, Waiter(message, self, Lane.DATA, lambda refused: None))
 
     def live(self) -> bool:

@@ -305,8 +305,7 @@ def send_when_room(question: Question, message: object, lane: Lane) -> None:
     if question._status != OPEN:
         return
     try:
-        if admission.has_room(cell, lane):
-            admission.admit(cell, message, question, lane)
+        if admission.admit_if_room(cell, message, question, lane):
             return
         if cell.flags & INTERCEPTED:
             cell.loop.host.examine(cell, message)  # one that cannot be sent need not wait to hear so

@@ -207,8 +207,7 @@ class ActorRef(Address, Generic[M, R]):
         lane = as_lane(lane)
         if not cell.is_foreign():
             sender = cell.runq.speaker
-            if cell.loop.admission.has_room(cell, lane):
-                cell.accept(message, sender, lane)
+            if cell.loop.admission.admit_if_room(cell, message, sender, lane):
                 return
         else:
             sender = sender_here()

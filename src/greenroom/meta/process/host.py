@@ -6,6 +6,7 @@ import asyncio
 import threading
 from _thread import get_ident
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from inspect import isawaitable
 from logging import Logger, LoggerAdapter
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +18,7 @@ from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.messaging.blocking import block_for_room
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.reply import Reply
+from greenroom.actor.messaging.waiting import on_loop, wait_for_room
 from greenroom.errors import AlreadyReplied, SendTimeout
 from greenroom.exits import NORMAL, ExitReason
 from greenroom.lanes import Lane
@@ -166,8 +168,10 @@ class MetaHost:
         """Send, and await room for it."""
         cell = target._cell
         admission = cell.loop.admission
-        if admission.has_room(cell, Lane.DATA):
-            cell.accept(message, self.alias, Lane.DATA)
+        if admission.admit_if_room(cell, message, self.alias, Lane.DATA):
+            return
+        if cell.is_foreign():
+            await wait_for_room(cell, message, self.alias, Lane.DATA, None)
             return
         sent = asyncio.Event()
         waiter = Waiter(message, self.alias, Lane.DATA, lambda refused: sent.set())
@@ -181,10 +185,9 @@ class MetaHost:
         """Send now, or as soon as there is room; nobody waits for that."""
         cell = target._cell
         admission = cell.loop.admission
-        if admission.has_room(cell, Lane.DATA):
-            cell.accept(message, self.alias, Lane.DATA)
-        else:
-            admission.wait_for_room(cell, Waiter(message, self.alias, Lane.DATA, lambda refused: None))
+        if not admission.admit_if_room(cell, message, self.alias, Lane.DATA):
+            waiter = Waiter(message, self.alias, Lane.DATA, lambda refused: None)
+            on_loop(cell, partial(admission.wait_for_room, cell, waiter))
 
     def bury(self, message: object, why: str) -> None:
         """Let a message that cannot be passed on be a dead letter."""

@@ -104,10 +104,9 @@ class UdpServer(MetaProcess):
     def _received(self, data: bytes, peer: Any) -> None:
         self._counts["received"] += 1
         owner = (self._owner or self.parent)._cell
-        if len(data) > self._max_size or not owner.loop.admission.has_room(owner, Lane.DATA):
+        message = Datagram(self.id, data, peer)
+        if len(data) > self._max_size or not owner.loop.admission.admit_if_room(owner, message, self.id, Lane.DATA):
             self._counts["dropped"] += 1
-            return
-        owner.accept(Datagram(self.id, data, peer), self.id, Lane.DATA)
 
     def _failed(self, error: BaseException) -> None:
         """A packet was not delivered: nobody listens there, say."""

@@ -290,9 +290,8 @@ class Service:
         timeout: float | None,
     ) -> None:
         cell = ref._cell
-        if cell.loop is self._loop and self._loop.admission.has_room(cell, Lane(lane)):
-            cell.post(message, sender, Lane(lane))
-        else:
+        is_here = cell.loop is self._loop
+        if not is_here or not self._loop.admission.admit_if_room(cell, message, sender, Lane(lane)):
             await wait_for_room(cell, message, sender, Lane(lane), timeout)
 
     def _require_elsewhere(self, ref: ActorRef, executor: ExecutorPort | None) -> None:
