@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorRef, ActorSystem, Context
+from greenroom import Actor, ActorRef, ActorSystem, Context, MailboxConfig
 from greenroom.errors import MetaCannotAsk
-from greenroom.meta import MetaProcess
+from greenroom.meta import Exited, MetaProcess, Output, Port
 from tests.conftest import Play
 from tests.gates import Event
 
@@ -48,6 +50,40 @@ def test_a_meta_process_cannot_ask_an_actor_of_any_loop(number: int) -> None:  #
         assert system.ledger(others[number]).sent == 0
 
     Play("spread")(program)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_the_owner_of_a_source_may_live_on_any_loop_and_holds_it_up_when_its_mailbox_is_full(number: int) -> None:
+    lines = 500
+
+    async def program(system: ActorSystem) -> None:
+        def receive(ctx: Context, message: Any) -> Any:
+            return ctx.spawn_meta(Port([sys.executable, "-c", f"for n in range({lines}): print(n)"], owner=owner))
+
+        outcome: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        owners = [system.spawn(Owner, outcome, mailbox=MailboxConfig(capacity=2)) for _ in range(3)]
+        owner = owners[number]
+        await system.spawn(receive).ask("a port")
+        assert await outcome == list(range(lines))
+        await system.settle()
+        assert system.ledger().balanced
+        assert system.dead_letters.count == 0
+
+    Play("spread")(program)
+
+
+class Owner(Actor[Any, None]):
+    """Hands out the numbers that a program printed, when that has ended."""
+
+    def __init__(self, outcome: asyncio.Future[list[int]]) -> None:
+        self.outcome = outcome
+        self.numbers: list[int] = []
+
+    def receive(self, message: Any) -> None:
+        if isinstance(message, Output):
+            self.numbers.append(int(message.data))
+        elif isinstance(message, Exited):
+            self.outcome.get_loop().call_soon_threadsafe(self.outcome.set_result, self.numbers)
 
 
 class Echo(Actor[Any, Any]):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from greenroom._core.delivery.admission import Waiter
+from greenroom.actor.messaging.waiting import on_loop
 from greenroom.lanes import Lane
 
 if TYPE_CHECKING:
@@ -44,9 +46,7 @@ class Outlet:
 
     def hand_over(self, owner: ActorRef) -> None:
         """Let what comes from now on, and what waits, go to `owner`."""
-        if self._waiter is not None and self._owner is not None:
-            self._loop.admission.give_up(self._owner, self._waiter)
-            self._waiter = None
+        self._leave_line()
         self._owner = owner._cell
         self.holds = False
         if self._pending is not None:
@@ -67,9 +67,7 @@ class Outlet:
         owner = self._owner
         if owner is None:
             return
-        if self._loop.admission.has_room(owner, DATA):
-            owner.accept(message, self.alias, DATA)
-        else:
+        if not self._loop.admission.admit_if_room(owner, message, self.alias, DATA):
             self._pending = deque((message,))
             self._pause()
             self._deliver_pending()
@@ -80,13 +78,36 @@ class Outlet:
         if self._waiter is not None or self.holds or owner is None or pending is None:
             return
         while pending:
-            if not admission.has_room(owner, DATA):
-                self._waiter = Waiter(pending[0], self.alias, DATA, self._let_in)
-                admission.wait_for_room(owner, self._waiter)
+            if not admission.admit_if_room(owner, pending[0], self.alias, DATA):
+                self._stand_in_line(owner, pending[0])
                 return
-            owner.accept(pending.popleft(), self.alias, DATA)
+            pending.popleft()
         self._pending = None
         self._resume()
+
+    def _stand_in_line(self, owner: Cell, message: object) -> None:
+        """Wait for room in the owner's mailbox, which may be one of another loop."""
+        admission = owner.loop.admission
+        if owner.loop is self._loop:
+            self._waiter = Waiter(message, self.alias, DATA, self._let_in)
+            admission.wait_for_room(owner, self._waiter)
+            return
+
+        def let_in(refused: BaseException | None) -> None:
+            self._loop.inbound.bring(None, partial(self._let_in_elsewhere, waiter, refused))
+
+        waiter = self._waiter = Waiter(message, self.alias, DATA, let_in)
+        on_loop(owner, partial(admission.wait_for_room, owner, waiter))
+
+    def _let_in_elsewhere(self, waiter: Waiter, refused: BaseException | None) -> None:
+        if waiter is self._waiter:
+            self._let_in(refused)
+
+    def _leave_line(self) -> None:
+        owner, waiter = self._owner, self._waiter
+        if owner is not None and waiter is not None:
+            self._waiter = None
+            on_loop(owner, partial(owner.loop.admission.give_up, owner, waiter))
 
     def _let_in(self, refused: BaseException | None) -> None:
         """What waited for room is in the owner's mailbox, or nowhere."""
@@ -105,9 +126,7 @@ class Outlet:
 
     def give_up(self) -> None:
         """Nobody is to be told any more: what waits is a dead letter."""
-        if self._waiter is not None and self._owner is not None:
-            self._loop.admission.give_up(self._owner, self._waiter)
-            self._waiter = None
+        self._leave_line()
         pending, self._pending = self._pending, None
         owner = None if self._owner is None else self._owner.shown()
         for message in pending or ():
