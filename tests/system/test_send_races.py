@@ -51,7 +51,7 @@ def crowd(ref: ActorRef[str, None]) -> Iterator[None]:
 def test_send_finds_room_beside_threads_that_take_it(capacity: int) -> None:
     heard: list[str] = []
 
-    def receive(ctx: Context[str], message: str) -> None:
+    def receive(ctx: Context, message: str) -> None:
         heard.append(message)
 
     async def main() -> None:
