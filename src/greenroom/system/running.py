@@ -10,10 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import Future as ThreadFuture
 from typing import TYPE_CHECKING
 
-from greenroom._core.current import ticking_here
+from greenroom._core.current import current_handoffs, ticking_here
 from greenroom._core.scheduler.accounting import count_loop
 from greenroom.actor.messaging.blocking import ThreadWait
-from greenroom.actor.messaging.question import current_handoff
 from greenroom.errors import (
     ActorTerminated,
     BadArgument,
@@ -368,7 +367,8 @@ class Running:
             return self._loop.visits.hand is not None
         if self._loops is not None and (runq := ticking_here()) is not None:
             return runq.admission.host.port is self
-        return current_handoff(self._loop) is not None
+        handoff = current_handoffs.get(get_ident()) if current_handoffs else None
+        return handoff is not None and handoff.cell.loop.host.port is self
 
     @property
     def phase(self) -> str:

@@ -27,10 +27,12 @@ from greenroom.errors import (
     NameTaken,
     TooManyActors,
     TooManyTimers,
+    WaitsForItself,
 )
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.dispatchers.settings import Loop
 from greenroom.testing import Simulation, assert_ledger_balanced
+from tests.conformance.askers import outcome
 from tests.conftest import Play
 
 LOOPS = 3
@@ -534,6 +536,18 @@ def test_a_failure_that_ends_the_system_may_come_from_any_loop(stage: Callable[.
 
     with pytest.raises(Exception, match="the end"):
         stage(program)
+
+
+def test_a_handler_that_waits_for_the_end_of_its_system_is_refused_on_any_thread(
+    stage: Callable[..., ActorSystem],
+) -> None:
+    async def program(system: ActorSystem) -> None:
+        for parent in spread(system):
+            for ref in (parent, system.spawn(Doer, parent=parent, dispatcher="pinned")):
+                error = await ref.ask(lambda ctx: outcome(ctx.system.stopped()), timeout=None)
+                assert isinstance(error, WaitsForItself)
+
+    stage(program)
 
 
 def test_a_plain_program_has_several_loops_too() -> None:
