@@ -5,7 +5,8 @@ On one loop a circle is seen at a glance, by `askdeadlock`. Across loops nobody 
 When it comes back to the actor whose wait it began with, none of them could ever answer.
 
 **Why none is missed.** Each wait sends a probe, and a handler is suspended before its loop takes in the next probe. So
-when the last actor of a circle begins to wait, its probe finds all the others waiting.
+when the last actor of a circle begins to wait, its probe finds all the others waiting. A handler on a thread of its own
+says what it waits for before its probe is sent, and that before it waits.
 
 **Why none is made up.** Whoever is found waiting still owes the answer that the probe has followed to it, and gives
 none while it waits. So all those before it wait on, too, unless they give up: that is looked at once more in the end.
@@ -24,7 +25,7 @@ from functools import partial
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.life import ending
-from greenroom.actor.messaging.askdeadlock import refuse_in_cycle
+from greenroom.actor.messaging.askdeadlock import refuse_in_cycle, was_left
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors.base import in_words
@@ -92,7 +93,7 @@ class Probe:
     def _close(self) -> None:
         """All of them waited when they were looked at. If none has an answer, or gave up, they wait at this moment."""
         for question, cell, _ in self._followed:
-            if question.done() or question.replied or question.peek_target() is not cell:
+            if question.done() or was_left(question) or question.replied or question.peek_target() is not cell:
                 return
         if self._broken_off is not None:
             question, cause, happened = self._broken_off

@@ -13,6 +13,7 @@ cpdef tuple find_cycle(Question question)
 cpdef break_cycle(Question question)
 cpdef bint is_waited_for(Question question) except? False
 cpdef wait_on_thread(Question question, object handoff)
+cpdef bint was_left(Question question) except? False
 cpdef forward_question(Question question, Cell target)
 cpdef refuse_in_cycle(Question question, tuple refs)
 cpdef end_in_cycle(Question question, tuple refs)

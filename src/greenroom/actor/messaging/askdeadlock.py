@@ -24,7 +24,7 @@ from greenroom.tracebacks import SHOWS_ALL
 if TYPE_CHECKING:
     from greenroom._core.current import CurrentHandoff
 
-__all__ = ["break_cycle", "find_cycle", "forward_question", "refuse_in_cycle", "wait_on_thread"]
+__all__ = ["break_cycle", "find_cycle", "forward_question", "refuse_in_cycle", "wait_on_thread", "was_left"]
 
 # As in `question`.
 __tracebackhide__ = not SHOWS_ALL
@@ -72,6 +72,9 @@ def break_cycle(question: Question) -> None:
     """Whoever waits for this question, and nothing else, must not wait for themselves. On the thread of its loop."""
     if question._status != OPEN or not is_waited_for(question):
         return
+    if question.asker is None or question.asker.runq is not question._loop.runq:
+        question._loop.host.awaits_elsewhere(question)  # its asker, on another thread, lives on another loop
+        return
     cycle = find_cycle(question)
     if cycle:
         question._end(FAILED, AskDeadlock(cycle))
@@ -90,9 +93,19 @@ def is_waited_for(question: Question) -> bool:
 def wait_on_thread(question: Question, handoff: CurrentHandoff | None) -> None:
     """A handler that runs on another thread waits for this, and for nothing else: that may be for ever."""
     if handoff is not None:
-        handoff.question = question
+        if question.number == 0:
+            question.is_asked_now()  # before a probe can see it: all that do have to see the same number
         question._handoff = handoff
+        handoff.question = question
         question._loop.inbound.bring(None, partial(break_cycle, question))
+        if handoff.cell.loop is not question._loop:
+            handoff.tick_soon()
+
+
+def was_left(question: Question) -> bool:
+    """Whether a handler on another thread has waited for this, and does so no more, though it may be open yet."""
+    handoff = question._handoff
+    return handoff is not None and handoff.question is not question
 
 
 def forward_question(question: Question, target: Cell) -> None:

@@ -338,6 +338,8 @@ def _ask_from_outside(
     except RuntimeError:
         raise WrongThread("ask()", "no asyncio loop runs here: use `ask_sync()`") from None
     question.set_up(loop, cell, asker, seconds)
+    if asker is not None:
+        question.is_asked_now()  # before the actor asked can ask somebody else because of it
     question.tell_future(aio.create_future(), aio)
     send_from_outside(loop, cell, question, message, lane, patiently)
     return question

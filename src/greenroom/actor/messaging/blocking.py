@@ -191,26 +191,19 @@ def block_for_answer(cell: Cell, message: object, timeout: float | None, lane: L
     """Send `message` and wait for the reply."""
     seconds = seconds_of(timeout)
     loop: Loop = cell.loop
-    handoff = current_handoff(loop)
-    asker = None if handoff is None else handoff.cell
-    if asker is None:
-        require_may_ask(_cell_here() if cell.is_foreign() else loop.visits.hand)
-    else:
-        require_may_ask(asker)
+    require_may_ask(_cell_here() if cell.is_foreign() else loop.visits.hand)
     require_may_block(loop, "ask_sync()", "ref.ask(...)")
     question = Question.__new__(Question)
     own = current_handoffs.get(get_ident()) if current_handoffs else None
-    question.set_up(loop, cell, asker, seconds)
+    question.set_up(loop, cell, None if own is None else own.cell, seconds)
+    if own is not None:
+        question.is_asked_now()  # before the actor asked can ask somebody else because of it
     future: ThreadFuture[Any] = ThreadFuture()
     question.tell_future(future, None)
     send_from_outside(loop, cell, question, message, lane, wait_for_room)
-    wait_on_thread(question, handoff)
+    wait_on_thread(question, current_handoff(loop))
     if own is not None:
         own.waits(True)
-        # An actor of another system is asked. If both go by one clock, that may advance while this thread waits.
-        if handoff is None and loop.clock is own.cell.loop.clock:
-            own.question = question
-            own.tick_soon()
     patience = None if timeout is None else seconds + (_PATIENCE if isinstance(loop.clock, ManualClock) else 0.0)
     try:
         return future.result(patience)

@@ -439,6 +439,9 @@ class Question(Wait):
 
 
 def current_handoff(loop: Loop) -> CurrentHandoff | None:
-    """What this thread does for an actor of `loop`, if it does something."""
+    """What this thread does for an actor that goes by the clock of `loop`, if it does something.
+
+    If it waits for an actor of another system that goes by another clock, its own is not to go on.
+    """
     handoff = current_handoffs.get(get_ident()) if current_handoffs else None
-    return handoff if handoff is not None and handoff.cell.loop is loop else None
+    return handoff if handoff is not None and handoff.cell.loop.clock is loop.clock else None
