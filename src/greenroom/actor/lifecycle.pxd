@@ -13,6 +13,7 @@ cdef Py_ssize_t TRACKED
 cdef int WAITING, CLOSING
 cdef int HELD, OFFLOADED, INTERCEPTED, CREATED, STARTING, RUNNING, BEHAVIOR, HANDLER
 cdef object NORMAL, SHUTDOWN, KILLED, LoopContext
+cdef dict _NO_KWARGS
 cdef object SAME, STOPPED_BEHAVIOR, PRE_START, POST_START
 
 @cython.final
@@ -44,4 +45,3 @@ cdef class Lifecycle(EndingHost):
     cpdef object _start(self, Cell cell)
     cpdef object _start_with_hooks(self, Cell cell, ActorRecord record, ActorClassInfo class_info)
     cpdef begin_to_run(self, Cell cell, ActorRecord record)
-    cpdef behavior_returned(self, Cell cell, object behavior)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from asyncio import CancelledError
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.flags import HELD, INTERCEPTED, MAY_NOT_ASK, OFFLOADED
@@ -74,6 +74,7 @@ BY_CONTEXT = getattr(Context.spawn, "__code__", None)
 BY_OFFLOADED = getattr(OffloadedContext.spawn, "__code__", None)
 BY_LOOP_CONTEXT = getattr(LoopContext.spawn, "__code__", None)  # compiled, it has none
 PRE_START = PreStart()
+_NO_KWARGS: dict[str, object] = {}
 POST_START = PostStart()
 
 
@@ -183,6 +184,10 @@ class Lifecycle(EndingHost):
             untrack_actor(record, spec)
         self.spawned += 1
         return ref
+
+    def spawn_child(self, parent: Cell, factory: Any, args: tuple[Any, ...]) -> ActorRef:
+        """Bring up a child without options."""
+        return self.spawn(factory, args, _NO_KWARGS, parent.shown(), None, None, None, None)  # type: ignore[arg-type]
 
     def number_top(self, counter: Iterator[int]) -> None:
         """There are several loops: from now on, those at the top are numbered by what all loops count with."""

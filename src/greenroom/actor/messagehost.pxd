@@ -2,6 +2,7 @@ import cython
 cimport greenroom._core.generators
 from greenroom._core.capi cimport new_object, thread_ident
 from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.scheduler.host cimport HostBase
 from greenroom._core.scheduler.loop cimport Loop
 from greenroom.actor.messaging.address cimport Address
 
@@ -9,7 +10,7 @@ cdef bint COMPILED
 cdef int ENDED
 cdef object ActorRef, SAME, STOPPED_BEHAVIOR
 
-cdef class MessageHost:
+cdef class MessageHost(HostBase):
     cdef readonly object port
     cdef readonly Loop loop
     cdef readonly object pickled

@@ -13,7 +13,9 @@ from weakref import WeakValueDictionary
 
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import ENDED, Cell
+from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.receipt import Receipt
+from greenroom._core.scheduler.host import HostBase
 from greenroom._core.scheduler.loop import Loop
 from greenroom.actor.api.becoming import become_next
 from greenroom.actor.api.behavior import SAME, Behavior
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["MessageHost"]
 
 
-class MessageHost:
+class MessageHost(HostBase):
     """The part of a loop's host that is about messages and refs."""
 
     __slots__ = ("loop", "pickled", "poller", "port")
@@ -173,7 +175,7 @@ class MessageHost:
         if cell is not None:
             return cell.shown()  # type: ignore[return-value]
         ghost = Cell.__new__(Cell)
-        ghost.set_up(self.loop, self.loop.runq, None, None, MailboxConfig())
+        ghost.set_up(self.loop, self.loop.runq, None, None, Mailbox(MailboxConfig()))
         ghost.id = cell_id
         ghost.close()
         ghost.ending = True

@@ -8,5 +8,6 @@ cdef object Actor, MailboxConfig, Drain, BY_CONTEXT, BY_OFFLOADED
 
 cdef class Spawner:
     cdef readonly Lifecycle _life
+    cpdef Lifecycle _choose_life(self, object dispatcher, object factory, object name)
 
 cdef Lifecycle _life_of(Lifecycle life, object parent)

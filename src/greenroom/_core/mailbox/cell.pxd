@@ -28,7 +28,7 @@ cdef class Cell(Mailbox):
     cdef public object orders
     cdef public object timers, task, context
     cdef object __weakref__
-    cpdef set_up(self, object loop, RunQueue runq, object handler, object subject, object config)
+    cpdef set_up(self, object loop, RunQueue runq, object handler, object subject, Mailbox like)
     cpdef object shown(self)
     cpdef object peek_record(self)
     cpdef put_record(self, object record)

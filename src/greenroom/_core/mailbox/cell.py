@@ -27,7 +27,7 @@ from greenroom._core.flags import HELD, INTERCEPTED, OFFLOADED, ORDERS, PROPAGAT
 from greenroom._core.itemkinds import ATOMS
 from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.runqueue import RunQueue
-from greenroom.lanes import Lane, MailboxConfig
+from greenroom.lanes import Lane
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -103,9 +103,13 @@ class Cell(Mailbox):
         "timers",
     )
 
-    def set_up(self, loop: Any, runq: RunQueue, handler: Any, subject: object, config: MailboxConfig) -> None:
-        """What `__init__` would do, if its arguments had not to be packed into a tuple first. For `Loop.spawn`."""
-        self.set_up_mailbox(config)
+    def set_up(self, loop: Any, runq: RunQueue, handler: Any, subject: object, like: Mailbox) -> None:
+        """What `__init__` would do, if its arguments had not to be packed into a tuple first. For `Loop.spawn`.
+
+        Its mailbox is to be one like `like`: thousands of actors have one config, which is read once.
+        """
+        priority = None if like.priority is None else like.config.priority
+        self.set_up_mailbox(like.config, like.capacity, like.drops_oldest, priority)
         self.loop = loop
         self.runq = runq
         # Called as handler(subject, message): a class's own function and its instance, so that no bound method has

@@ -17,7 +17,7 @@ cdef class Mailbox(Ring):
     cdef readonly object config
     cdef readonly SideLanes side
     cdef readonly object priority
-    cpdef set_up_mailbox(self, object config)
+    cpdef set_up_mailbox(self, object config, int capacity, bint drops_oldest, object priority)
     cpdef int depth(self, int lane)
     cpdef int queued(self)
     @cython.locals(position=int, found=int)

@@ -15,6 +15,9 @@ oldest message of the lower lanes instead, so none starves.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from greenroom._core.flags import LANES, PRIORITY, RECEIPTS, STALLED
 from greenroom._core.mailbox.prioritylane import PriorityLane
 from greenroom._core.mailbox.ring import Ring
@@ -55,14 +58,16 @@ class Mailbox(Ring):
     )
 
     def __init__(self, config: MailboxConfig) -> None:
-        self.set_up_mailbox(config)
+        self.set_up_mailbox(config, config.capacity, config.overflow is _DROP_OLD, config.priority)
 
-    def set_up_mailbox(self, config: MailboxConfig) -> None:
-        """What `__init__` does, for subclasses."""
+    def set_up_mailbox(
+        self, config: MailboxConfig, capacity: int, drops_oldest: bool, priority: Callable[[Any], Any] | None
+    ) -> None:
+        """What `__init__` does, for subclasses that know already what the config says."""
         self.set_up_ring()
         self.config = config
-        self.capacity: int = config.capacity
-        self.drops_oldest = config.overflow is _DROP_OLD
+        self.capacity = capacity
+        self.drops_oldest = drops_oldest
         # Invariant: limit == 0 if closed, priority is not None or each message is looked at first (INTERCEPTED,
         # PROPAGATES, a director), else capacity + notices
         self.limit = self.capacity
@@ -79,8 +84,8 @@ class Mailbox(Ring):
         self.receipts = 0
         self.side: SideLanes | None = None
         self.priority: PriorityLane | None = None
-        if config.priority is not None:
-            self.priority = PriorityLane(config.priority)
+        if priority is not None:
+            self.priority = PriorityLane(priority)
             self.flags = PRIORITY
             self.limit = 0
 

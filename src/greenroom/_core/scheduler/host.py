@@ -6,6 +6,7 @@ This one serves bare cells; the actor floor puts its own in its place.
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from typing import Any
 
 from greenroom._core.behavior import BehaviorBase
 from greenroom._core.mailbox.cell import Cell
@@ -13,16 +14,26 @@ from greenroom.exits import ends_system
 from greenroom.lanes import Lane
 from greenroom.runtimelog import RuntimeLog
 
-__all__ = ["Host"]
+__all__ = ["Host", "HostBase"]
 
 _log = RuntimeLog()
 
 
-class Host:
-    """Cells with nobody above them: a failed one is logged and ends, a notice is handled like a message."""
+class HostBase:
+    """What every host is: the two things that it is asked for so often that finding the method would show."""
+
+    __slots__ = ()
 
     def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
         """A handler returned a behavior. If this raises, the handler has failed."""
+
+    def spawn_child(self, parent: Cell, factory: Any, args: tuple[Any, ...]) -> Any:
+        """Bring up a child of an actor of this loop, without options; its ref. For the loop's thread."""
+        raise NotImplementedError
+
+
+class Host(HostBase):
+    """Cells with nobody above them: a failed one is logged and ends, a notice is handled like a message."""
 
     def unhandled(self, cell: Cell, message: object, sender: object) -> None:
         """A handler said that a message or notice was not for its actor."""

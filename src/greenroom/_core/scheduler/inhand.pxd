@@ -5,6 +5,7 @@ from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.timing.tickbudget cimport TickBudget
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.receipt cimport Receipt
+from greenroom._core.scheduler.host cimport HostBase
 from greenroom._core.scheduler.stepping cimport HandlerTask
 
 cdef bint COMPILED
@@ -19,7 +20,7 @@ cdef class InHand:
     cdef readonly int kind, lane
     cdef object context
     cdef Admission admission
-    cdef object host
+    cdef HostBase host
     cdef readonly Director director
     cdef TickBudget tick_budget
     cdef readonly object holder

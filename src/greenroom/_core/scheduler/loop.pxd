@@ -2,6 +2,7 @@ import cython
 from greenroom._core.capi cimport thread_ident
 from greenroom._core.current cimport begin_tick, end_tick
 from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.mailbox.mailbox cimport Mailbox
 from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.observerhooks cimport ObserverHooks
@@ -10,6 +11,7 @@ from greenroom._core.timing.tickbudget cimport TickBudget
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.scheduler.celltable cimport CellTable
 from greenroom._core.timing.timers cimport Alarm, Timer, Timers
+from greenroom._core.scheduler.host cimport HostBase
 from greenroom._core.scheduler.visits cimport Visits
 
 cdef int OFFLOADED, ORDERS, ORDERED, ADRIFT, ENDED, PROPAGATES
@@ -19,7 +21,9 @@ cdef object get_ident, _DEFAULT_MAILBOX
 
 @cython.final
 cdef class Loop:
-    cdef readonly object limits, clock, host
+    cdef readonly object limits, clock
+    cdef readonly HostBase host
+    cdef Mailbox _mailbox
     cdef readonly Director director
     cdef readonly ObserverHooks hooks
     cdef readonly TickBudget tick_budget

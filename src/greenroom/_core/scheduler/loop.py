@@ -19,6 +19,7 @@ from greenroom._core.flags import OFFLOADED, ORDERS, PROPAGATES
 from greenroom._core.itemkinds import ORDERED
 from greenroom._core.limits import Limits
 from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
+from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.scheduler.celltable import CellTable, SlotBlocks
@@ -44,6 +45,7 @@ class Loop:
     """The scheduler of one thread. Everything but `Cell.tell`, `post`, `notify` and `order` belongs to that thread."""
 
     __slots__ = (
+        "_mailbox",
         "admission",
         "carried",
         "clock",
@@ -90,6 +92,8 @@ class Loop:
             director.loops.append(self)
             if blocks is None:  # else it is a further loop of a system, and its observers are those of the first
                 self.hooks.trust(EventRecorder(director))
+        # One like those of the cells that were spawned last: it knows what their config says.
+        self._mailbox = Mailbox(_DEFAULT_MAILBOX)
         self.table = CellTable(self.limits.max_actors, blocks)
         self.timers = Timers(self.runq, self.tick_budget, self.limits.max_timers)
         self.admission = Admission(self.host, self.hooks, self.director, propagation)
@@ -158,8 +162,11 @@ class Loop:
         self._require_own_thread("spawn()")
         if self.closed:
             raise LoopStopped("this loop has stopped: nothing can be spawned on it any more")
+        config = _DEFAULT_MAILBOX if mailbox is None else mailbox
+        if self._mailbox.config is not config:
+            self._mailbox = Mailbox(config)
         cell = Cell.__new__(Cell)
-        cell.set_up(self, self.runq, handler, subject, _DEFAULT_MAILBOX if mailbox is None else mailbox)
+        cell.set_up(self, self.runq, handler, subject, self._mailbox)
         if self.is_guarded:
             self._guard(cell)
         if self.table.counted >= self.runq.mask:

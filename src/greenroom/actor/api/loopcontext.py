@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom._core.itemkinds import MESSAGE
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import Receipt
+from greenroom._core.scheduler.host import HostBase
 from greenroom.actor.api.context import Context, ContextRecord
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.records.record import ActorRecord
@@ -44,6 +45,13 @@ def tell_sender(cell: Cell, value: object) -> bool:
     return True
 
 
+def host_of(cell: Cell) -> HostBase:
+    """The host of an actor's loop."""
+    loop = cell.loop
+    host: HostBase = loop.host
+    return host
+
+
 class LoopRecord(ActorRecord):
     """The compiled part of `LoopContext`."""
 
@@ -72,7 +80,7 @@ class LoopRecord(ActorRecord):
         if options or cell.is_foreign():
             ref: ActorRef = cell.loop.host.port.spawn(factory, *args, parent=cell.shown(), **options)
         else:
-            ref = cell.loop.host.spawn(factory, args, options, cell.shown(), None, None, None, None)
+            ref = host_of(cell).spawn_child(cell, factory, args)
         return ref
 
 

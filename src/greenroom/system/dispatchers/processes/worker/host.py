@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from greenroom._core.flags import INTERCEPTED, PROPAGATES
 from greenroom._core.mailbox.cell import Cell
+from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.host import Host
 from greenroom.actor.api.becoming import become_next
@@ -109,7 +110,7 @@ class WorkerHost(Host):
             return known
         address = ActorAddress(token, cell_id, path)
         cell = Cell.__new__(Cell)
-        cell.set_up(self.loop, self.loop.runq, _leave, self, MailboxConfig())
+        cell.set_up(self.loop, self.loop.runq, _leave, self, Mailbox(MailboxConfig()))
         cell.id = cell_id
         cell.limit = 0
         cell.flags |= INTERCEPTED if self.loop.admission.propagation is None else INTERCEPTED | PROPAGATES
