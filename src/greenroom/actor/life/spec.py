@@ -143,7 +143,7 @@ class ActorSpec:
         self.kind = kind
         self.factory = factory
         self.args = args
-        self.kwargs = kwargs if kwargs else _NOTHING  # one for all: a spec lives as long as its actor
+        self.kwargs = kwargs or _NOTHING  # one for all: a spec lives as long as its actor
         self.class_info = class_info
         # What a nameless actor is called after. In a tuple, which tells it from a name.
         self.label = (label_of(factory),) if class_info is None else class_info.label
