@@ -363,25 +363,35 @@ class Admission(AdmissionBase):
         if cell.closed:
             self.admit(cell, message, sender, lane)
             return True
-        if not self.inbound.reserve(cell, lane):
+        if not self._reserve(cell, lane):
             return False
         try:
             self._admit_reserved(cell, message, sender, lane)
         finally:
-            self.inbound.unreserve(cell, lane)
+            self._unreserve(cell, lane)
         return True
+
+    # In a simulation nobody comes between, and the director reserves room itself for what it holds back.
+    def _reserve(self, cell: Cell, lane: Lane) -> bool:
+        return self.director is not None or self.inbound.reserve(cell, lane)
+
+    def _unreserve(self, cell: Cell, lane: Lane) -> None:
+        if self.director is None:
+            self.inbound.unreserve(cell, lane)
 
     def _admit_reserved(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """As `admit`, when room is reserved for the message."""
+        if self.director is not None:
+            self.admit(cell, message, sender, lane)
+            return
         if cell.flags & LOOKED_AT:
             sender = self.take_along(cell, sender)
             if self._is_intercepted(cell, message, sender, lane):
                 return
-        if self.director is None or not self.director.sends(cell, message, sender, lane):
-            if cell.closed:
-                self._turn_away(cell, message, sender)
-            else:
-                self._let_in(cell, message, sender, lane)
+        if cell.closed:
+            self._turn_away(cell, message, sender)
+        else:
+            self._let_in(cell, message, sender, lane)
 
     def give_up(self, cell: Cell, waiter: Waiter) -> None:
         """Take `waiter` out of the line, if it still stands there."""
@@ -396,11 +406,11 @@ class Admission(AdmissionBase):
             line = self._line.get((cell, lane))
             if line is None:
                 continue
-            while line and not cell.closed and not self._is_full(cell, lane) and self.inbound.reserve(cell, lane):
+            while line and not cell.closed and not self._is_full(cell, lane) and self._reserve(cell, lane):
                 try:
                     self._let_waiter_in(cell, line.popleft())
                 finally:
-                    self.inbound.unreserve(cell, lane)
+                    self._unreserve(cell, lane)
             self._close_line(cell, lane, line)
 
     def _let_waiter_in(self, cell: Cell, waiter: Waiter) -> None:
