@@ -153,7 +153,7 @@ def test_the_first_signal_lets_the_system_finish_and_the_program_go_on(way: str,
     with running(WAYS[way].format(body="busy(system)")) as program:
         program.reads("ready")
         program.gets(number)
-        assert program.ends() == 0
+        assert program.ends() == 0, program.errors
         assert [line for line in program.output.splitlines() if line.startswith("did")] == [
             f"did {number}" for number in range(5)
         ]
@@ -170,7 +170,7 @@ def test_the_second_signal_ends_the_system_at_once(way: str, number: signal.Sign
         program.gets(number)
         program.reads("a second signal ends it at once")
         program.gets(number)
-        assert program.ends() == 128 + number
+        assert program.ends() == 128 + number, program.errors
         assert "cleaned up" in program.output
         assert "after the block" not in program.output
         assert "Traceback" not in program.errors + program.output
@@ -183,7 +183,7 @@ def test_a_handler_that_holds_the_thread_is_broken_off_by_another_signal(number:
         program.gets(number)
         while not program.has_said("broken off", 0.2):
             program.gets(number)
-        assert program.ends() == 128 + number
+        assert program.ends() == 128 + number, program.errors
         assert "after the block" not in program.output
 
 
@@ -212,7 +212,7 @@ def test_signals_that_another_thread_takes_in_are_not_overheard(way: str, uvloop
         program.says("a line")
         program.reads("a second signal ends it at once")
         program.says("a line")
-        assert program.ends() == 128 + signal.SIGTERM
+        assert program.ends() == 128 + signal.SIGTERM, program.errors
         assert "cleaned up" in program.output
         assert program.errors == ""
 
@@ -232,7 +232,7 @@ def test_another_signal_breaks_off_a_body_that_took_in_the_first() -> None:
         program.gets(signal.SIGINT)
         program.reads("goes on")
         program.gets(signal.SIGINT)
-        assert program.ends() == 128 + signal.SIGINT
+        assert program.ends() == 128 + signal.SIGINT, program.errors
         assert "Traceback" not in program.errors
 
 
@@ -248,7 +248,7 @@ def test_signals_can_be_told_to_somebody_else_as_well() -> None:
     print("after the block", system.report.signal, reader.recv(1)[0])
     """
     with running(source) as program:
-        assert program.ends() == 0
+        assert program.ends() == 0, program.errors
         assert "after the block 15 15" in program.output
         assert program.errors == ""
 
@@ -298,7 +298,7 @@ def test_a_body_may_have_asyncio_handle_signals_in_between() -> None:
         program.gets(signal.SIGTERM)
         program.reads("a second signal ends it at once")
         program.gets(signal.SIGTERM)
-        assert program.ends() == 128 + signal.SIGTERM
+        assert program.ends() == 128 + signal.SIGTERM, program.errors
         assert "cleaned up" in program.output
 
 
@@ -321,7 +321,7 @@ def test_an_interrupt_while_a_block_ends_loses_nothing_without_a_word() -> None:
     with running(source) as program:
         program.reads("ready")
         program.gets(signal.SIGINT)
-        assert program.ends() == 0
+        assert program.ends() == 0, program.errors
         assert "cleaned up" in program.output
         assert "after the block stopped 4" in program.output
         assert "discarded 4 messages: /busy 4" in program.errors
@@ -345,7 +345,7 @@ def test_a_handler_that_holds_the_systems_thread_is_left_behind_when_its_time_is
     print("after the block", system.report.forced, system.report.discarded_count)
     """
     with running(source) as program:
-        assert program.ends() == 0
+        assert program.ends() == 0, program.errors
         assert "after the block ('/holds',) 4" in program.output
         assert "/holds holds the thread and cannot be interrupted; it is left behind, with 4 messages" in program.errors
 
@@ -401,7 +401,7 @@ def test_blocks_leave_signals_alone_unless_they_are_asked(way: str) -> None:
     with running(source) as program:
         program.reads("ready")
         program.gets(signal.SIGTERM)
-        assert program.ends() == -signal.SIGTERM
+        assert program.ends() == -signal.SIGTERM, program.errors
     with running(source) as program:
         program.reads("ready")
         program.gets(signal.SIGINT)
@@ -431,7 +431,7 @@ def test_run_does_not_replace_a_handler_of_the_programs_own() -> None:
         program.gets(signal.SIGTERM)
         program.reads("mine")
         program.gets(signal.SIGINT)
-        assert program.ends() == 0
+        assert program.ends() == 0, program.errors
 
 
 @EACH_WAY
@@ -444,7 +444,7 @@ def test_the_programs_handlers_are_back_when_the_system_has_ended(way: str) -> N
     source = WAYS[way].format(body="system.spawn(lambda ctx, message: ctx.system.stop()).tell('now')")
     source = source.replace("await asyncio.Event().wait()", "").replace("threading.Event().wait(120)", "")
     with running(textwrap.dedent(before) + source + "\n" + after) as program:
-        assert program.ends() == 0
+        assert program.ends() == 0, program.errors
         assert program.output.splitlines()[-1] == "True <built-in function default_int_handler>"
 
 
