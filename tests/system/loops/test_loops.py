@@ -33,9 +33,7 @@ from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.dispatchers.settings import Loop
 from greenroom.testing import Simulation, assert_ledger_balanced
 from tests.conformance.askers import outcome
-from tests.conftest import Play
-
-LOOPS = 3
+from tests.system.loops.conftest import LOOPS
 
 
 class Doer(Actor[Any, Any]):
@@ -62,18 +60,6 @@ def thread_here(ctx: Context) -> str:
 def spread(system: ActorSystem, number: int = LOOPS, **options: Any) -> list[ActorRef]:
     """Actors of which each lives on another loop."""
     return [system.spawn(Doer, dispatcher="spread", **options) for _ in range(number)]
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def stage(request: pytest.FixtureRequest) -> Callable[..., ActorSystem]:
-    if request.param == "uvloop":
-        pytest.importorskip("uvloop")
-    play = Play(request.param)
-
-    def run(program: Callable[[ActorSystem], Any], **config: Any) -> ActorSystem:
-        return play(program, **{"loops": LOOPS, **config})
-
-    return run
 
 
 # Where actors live

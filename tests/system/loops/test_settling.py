@@ -12,10 +12,9 @@ import pytest
 from greenroom import Actor, ActorRef, ActorSystem, Context, SystemConfig
 from greenroom.errors import SettleTimeout
 from greenroom.testing import Simulation
-from tests.conftest import Play
 from tests.gates import Event
+from tests.system.loops.conftest import LOOPS
 
-LOOPS = 3
 PATIENCE = 120.0
 ROUNDS = 50
 
@@ -33,18 +32,6 @@ class Doer(Actor[Any, Any]):
 def spread(system: ActorSystem) -> list[Ref]:
     """Actors of which each lives on another loop, the first on the home loop."""
     return [system.spawn(Doer, dispatcher="spread", name=f"doer-{number}") for number in range(LOOPS)]
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def stage(request: pytest.FixtureRequest) -> Callable[..., ActorSystem]:
-    if request.param == "uvloop":
-        pytest.importorskip("uvloop")
-    play = Play(request.param)
-
-    def run(program: Callable[[ActorSystem], Any], **config: Any) -> ActorSystem:
-        return play(program, **{"loops": LOOPS, **config})
-
-    return run
 
 
 async def settle_at_once(system: ActorSystem) -> None:
