@@ -37,7 +37,9 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find src/greenroom -not -
 CHECKED := $(wildcard src tests benchmarks tools examples setup.py conftest.py)
 
 BUILDS          := compiled pure
-switch-compiled := GREENROOM_REQUIRE_COMPILED=1
+# GCC 14 takes these for errors, and would leave its users without a compiled build: so shall older ones, here.
+switch-compiled := GREENROOM_REQUIRE_COMPILED=1 \
+  CFLAGS="$(CFLAGS) -Werror=incompatible-pointer-types -Werror=int-conversion -Werror=implicit-function-declaration"
 switch-pure     := GREENROOM_PURE=1
 
 # The dependency group of pyproject.toml that each environment holds.

@@ -383,7 +383,7 @@ def send_from_outside(loop: Loop, cell: Cell, question: Question, message: objec
         question.refuse(exc)
     else:
         if question.timeout >= 0.0:
-            loop.inbound.call(None, question.arm)
+            question.arm_at_home()
 
 
 def send_patiently(loop: Loop, cell: Cell, question: Question, message: object, lane: Lane) -> None:

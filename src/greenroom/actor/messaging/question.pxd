@@ -9,6 +9,8 @@ cdef int ASKED, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef dict current_handoffs
 cdef object CancelledError, get_ident, partial, _numbers, _TOO_LATE
 
+# Not here: what other modules hand on as a callback (`_leave`, `is_let_in`). Cython would make a function of the C method,
+# with a signature that newer compilers refuse.
 cdef class Question(Wait):
     cdef Loop _loop
     cdef readonly Cell target
@@ -32,7 +34,6 @@ cdef class Question(Wait):
     cdef _note_awaited(self)
     cdef bint _is_worth_telling(self) except? True
     cpdef is_asked_now(self)
-    cpdef _leave(self)
     cdef _close(self, int status, object value)
     cpdef defer(self, dict book)
     cdef bint _note_book(self, dict book) except? False
@@ -51,8 +52,6 @@ cdef class Question(Wait):
     cpdef _tell_future(self)
     @cython.locals(target=Cell)
     cpdef _is_too_late(self, object value)
-    cpdef _ring_unstarted(self)
-    cpdef is_let_in(self, object error)
     cpdef arm(self)
 
 cpdef object current_handoff(Loop loop)

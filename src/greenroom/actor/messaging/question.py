@@ -437,6 +437,10 @@ class Question(Wait):
             if self._loop.runq.asleep:
                 self._loop.runq.wake()  # to sleep again, but not past this deadline
 
+    def arm_at_home(self) -> None:
+        """The same, from any thread."""
+        self._loop.inbound.call(None, self.arm)
+
 
 def current_handoff(loop: Loop) -> CurrentHandoff | None:
     """What this thread does for an actor that goes by the clock of `loop`, if it does something.
