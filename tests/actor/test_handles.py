@@ -140,6 +140,32 @@ def test_a_handler_for_object_takes_what_no_other_does(play: Play) -> None:
     play(program)
 
 
+def test_a_class_may_change_while_its_methods_are_looked_for(play: Play) -> None:
+    looked_at: list[type] = []
+
+    class Changing:
+        """An attribute that, when looked at, does what another thread might do at that moment."""
+
+        def __getattr__(self, name: str) -> object:
+            for kind in looked_at:
+                kind.noted = True  # type: ignore[attr-defined]
+            raise AttributeError(name)
+
+    class Late(Desk):
+        changing = Changing()
+
+        @handles(float)
+        def number(self, message: float) -> str:
+            return "float"
+
+    async def program(system: ActorSystem) -> None:
+        looked_at.append(Late)
+        assert await system.spawn(Late).ask(1.5) == "float"
+        assert hasattr(Late, "noted")
+
+    play(program)
+
+
 def test_a_subclass_adds_handlers_and_overrides_by_name_and_by_type(play: Play) -> None:
     class Extended(Desk):
         @handles(float)

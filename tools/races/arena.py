@@ -18,9 +18,10 @@ from greenroom import (
     Supervision,
     SystemConfig,
     Terminated,
+    handles,
 )
 
-__all__ = ["Arena", "Guest", "Poison"]
+__all__ = ["Arena", "Guest", "Poison", "new_class"]
 
 PLACES = 64
 """Actors that are known to all threads; who finds one dead puts another in its place."""
@@ -55,7 +56,7 @@ class Guest(Actor[object, object]):
             case ("fail",):
                 raise Poison("as it was told to")
             case ("spawn",):
-                self.ctx.spawn(Guest, self.arena)
+                self.ctx.spawn(self.arena.newest, self.arena)
             case ("stop",):
                 self.ctx.stop()
             case ("watch", ActorRef() as other) if other != self.ctx.self:
@@ -105,6 +106,16 @@ class AsyncGuest(Guest):
         return super().receive(message)
 
 
+def new_class() -> type[Guest]:
+    """One that nobody has spawned, so that several threads find out at once what it is like."""
+
+    class Newcomer(Guest):
+        @handles(float)
+        def ignore(self, message: float) -> None: ...
+
+    return Newcomer
+
+
 class Arena:
     """A system under attack."""
 
@@ -115,6 +126,7 @@ class Arena:
         self.system = ActorSystem(f"races-{seed}", config=self.config)
         self.loops = loops
         self.places: list[ActorRef] = []
+        self.newest = new_class()
         self.noticed = 0
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -130,7 +142,7 @@ class Arena:
         """One more actor, of any kind, anywhere."""
         elsewhere = dice.choice(["parallel", "pinned"]) if dice.random() < 0.05 else None
         dispatcher = elsewhere or ("spread" if self.loops > 1 else None)
-        kind = dice.choice([Guest, AsyncGuest]) if elsewhere is None else Guest
+        kind = dice.choice([self.newest, AsyncGuest]) if elsewhere is None else Guest
         return self.system.spawn(kind, self, mailbox=dice.choice(MAILBOXES), dispatcher=dispatcher)
 
     def some(self) -> ActorRef:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 
 from greenroom import Lane
-from tools.races.arena import PLACES, Arena, Poison
+from tools.races.arena import PLACES, Arena, Poison, new_class
 
 __all__ = ["OPERATIONS", "Operation"]
 
@@ -103,6 +103,13 @@ def replace(arena: Arena, dice: random.Random) -> None:
         arena.places[place] = arena.spawn(dice)
 
 
+def spawn_newcomers(arena: Arena, dice: random.Random) -> None:
+    arena.newest = new_class()
+    for _ in range(4):
+        arena.some().tell(("spawn",))
+    arena.system.spawn(arena.newest, arena).stop()
+
+
 def wait_for_start(arena: Arena, dice: random.Random) -> None:
     arena.some().started_sync(timeout=0.05)
 
@@ -181,6 +188,7 @@ OPERATIONS: dict[str, tuple[int, Operation]] = {
     "pickle": (5, pickled),
     "end": (6, end),
     "replace": (30, replace),
+    "newcomers": (1, spawn_newcomers),
     "started_sync": (3, wait_for_start),
     "terminated_sync": (3, wait_for_end),
     "inspect_sync": (3, inspect),

@@ -71,7 +71,7 @@ def _is_all_in_parts(exc: BaseException) -> bool:
     if any(getattr(kind, name) is not getattr(BaseException, name) for name in _PICKLING):
         return False
     own = kind.__mro__[: kind.__mro__.index(BaseException)]
-    members = {name for one in own for name, what in vars(one).items() if isinstance(what, _MEMBERS)}
+    members = {name for one in own for name, what in list(vars(one).items()) if isinstance(what, _MEMBERS)}
     return all(getattr(exc, name, None) is None for name in members - {"__dict__", "__weakref__"})
 
 

@@ -66,7 +66,7 @@ def _marked_methods(actor_class: type) -> dict[type, Callable[..., object]]:
     for base in reversed(actor_class.__mro__):
         require_matching_types(base)
         here: dict[type, str] = {}
-        for name, method in vars(base).items():
+        for name, method in _members(base):
             for message_type in getattr(method, "__greenroom_handles__", ()):
                 if message_type in here:
                     raise HandlerConflict(base, message_type, here[message_type], name)
@@ -76,12 +76,17 @@ def _marked_methods(actor_class: type) -> dict[type, Callable[..., object]]:
     return known
 
 
+def _members(actor_class: type) -> list[tuple[str, Any]]:
+    """What its body defines. A copy: another thread that spawns one for the first time notes that in the class."""
+    return list(vars(actor_class).items())
+
+
 # -- what a method handles, and what its parameter is annotated with
 
 
 def require_matching_types(actor_class: type) -> None:
     """Raise if a method of this class takes no message, or handles a type that its annotation excludes."""
-    for name, method in vars(actor_class).items():
+    for name, method in _members(actor_class):
         types = getattr(method, "__greenroom_handles__", ())
         if not types:
             continue
