@@ -1,28 +1,22 @@
 import cython
 cimport greenroom._core.generators
+from greenroom._core.delivery.outcomes cimport Outcomes
+from greenroom._core.delivery.waitingline cimport Waiter, WaitingLine
 from greenroom._core.mailbox.cell cimport Cell, Tally
 from greenroom._core.simulation.director cimport Director
-from greenroom._core.runqueue cimport AdmissionBase
-from greenroom._core.observerhooks cimport ObserverHooks
 from greenroom._core.receipt cimport Receipt, Told
 
 cdef int OFFLOADED, EMPTY, DATA, INTERCEPTED, LOOKED_AT, PROPAGATES, ROOM
-cdef object Lane, NOTICE, deque, _DATA, _REJECT, _DROP_OLD
+cdef object Lane, NOTICE, _DATA, _REJECT, _DROP_OLD
 cdef frozenset ATOMS
 cdef tuple _LANES
 
 @cython.final
-cdef class Waiter:
-    cdef readonly object message, sender, lane, finish, claim
-
-@cython.final
-cdef class Admission(AdmissionBase):
-    cdef public object host, inbound
+cdef class Admission(Outcomes):
+    cdef public object inbound
     cdef readonly object propagation
     cdef readonly Director director
-    cdef readonly ObserverHooks hooks
-    cdef readonly Tally totals
-    cdef dict _line
+    cdef WaitingLine _line
     cdef bint _is_looked_at(self, Cell cell) except? True
     cpdef object take_along(self, Cell cell, object sender)
     @cython.locals(intercepted=bint)
@@ -50,13 +44,7 @@ cdef class Admission(AdmissionBase):
     @cython.locals(lane=int)
     cpdef tuple take_next(self, Cell cell)
     @cython.locals(tally=Tally)
-    cpdef bury(self, Cell cell, object message, object sender, object why)
-    @cython.locals(tally=Tally)
-    cpdef drop(self, Cell cell, object message, object sender)
-    @cython.locals(tally=Tally)
     cpdef redirect(self, Cell cell, Cell target, object message, object sender)
-    @cython.locals(tally=Tally)
-    cpdef count_stashed(self, Cell cell, long long change)
     @cython.locals(tally=Tally)
     cpdef take_back(self, Cell cell, object message, object sender, int lane)
     cpdef wait_for_room(self, Cell cell, Waiter waiter)
@@ -66,23 +54,5 @@ cdef class Admission(AdmissionBase):
     cpdef give_up(self, Cell cell, Waiter waiter)
     cpdef fill_up(self, Cell cell)
     cdef _let_waiter_in(self, Cell cell, Waiter waiter)
-    cdef _close_line(self, Cell cell, object lane, object line)
     @cython.locals(waiter=Waiter)
     cdef _dismiss(self, Cell cell, object why)
-    @cython.locals(tally=Tally)
-    cpdef count_failed(self, Cell cell)
-    @cython.locals(tally=Tally)
-    cpdef count_refusal(self, Cell cell)
-    @cython.locals(tally=Tally)
-    cpdef count_lost(self, Cell cell, unsigned long long messages)
-    @cython.locals(tally=Tally)
-    cpdef count_unhandled(self, Cell cell)
-    @cython.locals(tally=Tally)
-    cpdef count_withdrawn(self, Cell cell, Receipt receipt)
-    @cython.locals(tally=Tally)
-    cpdef count_refused(self, Cell cell, unsigned long long rejected, unsigned long long dropped, unsigned long long turned_away)
-    @cython.locals(tally=Tally)
-    cpdef count_turned_away(self, Cell cell)
-    cpdef tell_full(self, Cell cell, object message, object sender, object lane)
-    cpdef tell_dropped(self, Cell cell, object message, object sender, object lane)
-    cpdef tell_dead_letter(self, Cell cell, object message, object sender, object why)

@@ -1,8 +1,6 @@
 """What happens to a message that does not simply walk into the data lane.
 
 Side lanes, receipts, orders by key, mailboxes that are full or closed: everything that `Cell.tell` hands on comes here.
-Every message ends in exactly one column, here or with the handler, and whoever should know is told. Columns are counted
-twice, with the cell and for the whole loop, so that an ended cell can be forgotten and its messages cannot.
 
 A sender that waits for room stands in line here. The place that a message leaves is given to the first in line before
 anybody else can see it.
@@ -10,17 +8,16 @@ anybody else can see it.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from greenroom._core.delivery.outcomes import Outcomes
 from greenroom._core.delivery.propagation import Propagation
+from greenroom._core.delivery.waitingline import Waiter, WaitingLine
 from greenroom._core.flags import INTERCEPTED, OFFLOADED, PROPAGATES, ROOM
 from greenroom._core.itemkinds import ATOMS
-from greenroom._core.mailbox.cell import Cell, Tally
+from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE, Receipt, Told
-from greenroom._core.runqueue import AdmissionBase
 from greenroom._core.simulation.director import Director
 from greenroom.errors import MailboxFull
 from greenroom.errors.base import in_words
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from greenroom._core.delivery.ports import LoopHost, RoomReservations
     from greenroom._core.observerhooks import ObserverHooks
 
-__all__ = ["Admission", "Waiter"]
+__all__ = ["Admission"]
 
 EMPTY = -1
 DATA = 1
@@ -43,33 +40,10 @@ _DROP_OLD = Overflow.DROP_OLD
 _LANES = tuple(Lane)
 
 
-class Waiter:
-    """A message that waits for room. `finish` is called once: with None when it is in, or with what prevents it.
+class Admission(Outcomes):
+    """Admission to the mailboxes of one loop, and the account of its messages."""
 
-    `claim` is asked before it is let in, if whoever waits may give up at any moment: False when that has happened.
-    """
-
-    __slots__ = ("claim", "finish", "lane", "message", "sender")
-
-    def __init__(
-        self,
-        message: object,
-        sender: object,
-        lane: Lane,
-        finish: Callable[[BaseException | None], object],
-        claim: Callable[[], bool] | None = None,
-    ) -> None:
-        self.message = message
-        self.sender = sender
-        self.lane = lane
-        self.finish = finish
-        self.claim = claim
-
-
-class Admission(AdmissionBase):
-    """Admission to the mailboxes of one loop, and the account of those who were not let in."""
-
-    __slots__ = ("_line", "director", "hooks", "host", "inbound", "propagation", "totals")
+    __slots__ = ("_line", "director", "inbound", "propagation")
 
     def __init__(
         self,
@@ -78,16 +52,12 @@ class Admission(AdmissionBase):
         director: Director | None = None,
         propagation: Propagation | None = None,
     ) -> None:
-        self.host = host
-        self.hooks = hooks
+        super().__init__(host, hooks)
         self.director = director
         # Invariant: not None iff the loop's cells have PROPAGATES in their flags
         self.propagation = propagation
         self.inbound: RoomReservations = None  # type: ignore[assignment]
-        # The columns of all cells, living and ended.
-        self.totals = Tally()
-        # Invariant: ROOM in cell.flags iff a key with that cell is in here
-        self._line: dict[tuple[Cell, Lane], deque[Waiter]] = {}
+        self._line = WaitingLine()
 
     def admit(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
@@ -291,20 +261,6 @@ class Admission(AdmissionBase):
                 continue
             return message, sender
 
-    def bury(self, cell: Cell, message: object, sender: object, why: str) -> None:
-        """Make a message that was taken from `cell` a dead letter."""
-        tally = cell.count_aside()
-        tally.dead_lettered += 1
-        self.totals.dead_lettered += 1
-        self.tell_dead_letter(cell, message, sender, why)
-
-    def drop(self, cell: Cell, message: object, sender: object) -> None:
-        """Drop a message that was taken from `cell`."""
-        tally = cell.count_aside()
-        tally.dropped += 1
-        self.totals.dropped += 1
-        self.tell_dropped(cell, message, sender, _DATA)
-
     def redirect(self, cell: Cell, target: Cell, message: object, sender: object) -> None:
         """Send a message that was taken from `cell` to `target` instead, from the same sender."""
         tally = cell.count_aside()
@@ -319,12 +275,6 @@ class Admission(AdmissionBase):
         elif not target.runq.inbound.call(target, let_in):
             target.post(message, sender, _DATA)  # its loop has stopped: a dead letter
 
-    def count_stashed(self, cell: Cell, change: int) -> None:
-        """Messages were put aside, or taken back."""
-        tally = cell.count_aside()
-        tally.stashed += change
-        self.totals.stashed += change
-
     def take_back(self, cell: Cell, message: object, sender: object, lane: int) -> None:
         """Queue a message again that was put aside, before all others of its lane."""
         cell.put_back(lane, message, sender)
@@ -338,8 +288,7 @@ class Admission(AdmissionBase):
 
     def wait_for_room(self, cell: Cell, waiter: Waiter) -> None:
         """Let a message in as soon as there is room, behind those who wait already."""
-        self._line.setdefault((cell, waiter.lane), deque()).append(waiter)
-        cell.flags |= ROOM
+        self._line.join(cell, waiter)
         if cell.closed:
             self._dismiss(cell, "stopped")
         else:
@@ -349,7 +298,7 @@ class Admission(AdmissionBase):
         """Whether a message would be let in, and nobody waits for that."""
         if self.director is not None:
             self.director.approaches(cell)
-        return cell.closed or ((cell, lane) not in self._line and not self._is_full(cell, lane))
+        return cell.closed or (self._line.is_empty(cell, lane) and not self._is_full(cell, lane))
 
     def admit_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         """As `admit`, if there is room and nobody waits for it; else False, and nothing has happened. From any thread.
@@ -395,23 +344,18 @@ class Admission(AdmissionBase):
 
     def give_up(self, cell: Cell, waiter: Waiter) -> None:
         """Take `waiter` out of the line, if it still stands there."""
-        line = self._line.get((cell, waiter.lane))
-        if line is not None and waiter in line:
-            line.remove(waiter)
-            self._close_line(cell, waiter.lane, line)
+        self._line.leave(cell, waiter)
 
     def fill_up(self, cell: Cell) -> None:
         """Let in those who wait for room, as far as there is some."""
         for lane in _LANES:
-            line = self._line.get((cell, lane))
-            if line is None:
-                continue
-            while line and not cell.closed and not self._is_full(cell, lane) and self._reserve(cell, lane):
+            while not self._line.is_empty(cell, lane) and not cell.closed and not self._is_full(cell, lane):
+                if not self._reserve(cell, lane):
+                    break
                 try:
-                    self._let_waiter_in(cell, line.popleft())
+                    self._let_waiter_in(cell, self._line.pop(cell, lane))
                 finally:
                     self._unreserve(cell, lane)
-            self._close_line(cell, lane, line)
 
     def _let_waiter_in(self, cell: Cell, waiter: Waiter) -> None:
         if waiter.claim is not None and not waiter.claim():
@@ -423,92 +367,10 @@ class Admission(AdmissionBase):
         else:
             waiter.finish(None)
 
-    def _close_line(self, cell: Cell, lane: Lane, line: deque[Waiter]) -> None:
-        if not line:
-            self._line.pop((cell, lane), None)
-            if not any((cell, other) in self._line for other in _LANES):
-                cell.flags &= ~ROOM
-
     def _dismiss(self, cell: Cell, why: str) -> None:
         """`cell` has closed: what waits for room there is a dead letter."""
-        cell.flags &= ~ROOM
-        for lane in _LANES:
-            for waiter in self._line.pop((cell, lane), ()):
-                if waiter.claim is not None and not waiter.claim():
-                    continue
-                self._turn_away(cell, waiter.message, waiter.sender, why)
-                waiter.finish(None)
-
-    def count_failed(self, cell: Cell) -> None:
-        """A handler raised."""
-        tally = cell.count_aside()
-        tally.failed += 1
-        self.totals.failed += 1
-
-    def count_refusal(self, cell: Cell) -> None:
-        """A handler refused a message, with an exception that its actor declares as an answer."""
-        tally = cell.count_aside()
-        tally.refused += 1
-        self.totals.refused += 1
-
-    def count_lost(self, cell: Cell, messages: int) -> None:
-        """Messages were carried elsewhere, and what became of them there nobody will know."""
-        tally = cell.count_aside()
-        tally.lost += messages
-        self.totals.lost += messages
-
-    def count_unhandled(self, cell: Cell) -> None:
-        """A handler said that a message was not for its actor."""
-        tally = cell.count_aside()
-        tally.unhandled += 1
-        self.totals.unhandled += 1
-
-    def count_withdrawn(self, cell: Cell, receipt: Receipt) -> None:
-        """A message whose receipt had withdrawn it came up."""
-        tally = cell.count_aside()
-        tally.dropped += 1
-        self.totals.dropped += 1
-        receipt.discard("withdrawn")
-
-    def count_refused(self, cell: Cell, rejected: int, dropped: int, turned_away: int) -> None:
-        """Add what foreign threads were refused."""
-        for tally in (cell.count_aside(), self.totals):
-            tally.rejected += rejected
-            tally.sent_aside += dropped + turned_away
-            tally.dropped += dropped
-            tally.dead_lettered += turned_away
-
-    def count_turned_away(self, cell: Cell) -> None:
-        """Add a message that a foreign thread sent after the loop had stopped. Under the inbound lock."""
-        for tally in (cell.count_aside(), self.totals):
-            tally.sent_aside += 1
-            tally.dead_lettered += 1
-
-    def tell_full(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Tell observers that a mailbox is full and the sender will hear of it. From any thread."""
-        if self.hooks.mailbox_full:
-            self.hooks.emit("mailbox_full", cell.shown(), message, lane)
-
-    def tell_dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Tell whoever should know that a message was dropped. From any thread.
-
-        Whoever asked comes last, here and below: on another loop it goes on at once, and finds that all is told.
-        """
-        try:
-            self.host.dropped(cell, message, sender, lane)
-            if self.hooks.message_dropped:
-                self.hooks.emit("message_dropped", cell.shown(), message, lane)
-        finally:
-            if isinstance(sender, Receipt):
-                sender.discard("dropped")
-
-    def tell_dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
-        """Tell whoever should know that a message will never be handled. From any thread."""
-        try:
-            self.host.dead_letter(cell, message, sender, why)
-            if self.hooks.dead_letter:
-                shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
-                self.hooks.emit("dead_letter", cell.shown(), message, shown, why)
-        finally:
-            if isinstance(sender, Receipt):
-                sender.discard(why)
+        for waiter in self._line.dissolve(cell):
+            if waiter.claim is not None and not waiter.claim():
+                continue
+            self._turn_away(cell, waiter.message, waiter.sender, why)
+            waiter.finish(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import MadeByRuntime
-from greenroom._core.delivery.admission import Waiter
+from greenroom._core.delivery.waitingline import Waiter
 from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.fdwatch import READ, WRITE
 from greenroom.errors import BadArgument

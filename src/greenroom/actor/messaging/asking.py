@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED, MadeByRuntime
 from greenroom._core.current import current_handoffs, current_reader, ticking_here
-from greenroom._core.delivery.admission import Waiter
+from greenroom._core.delivery.waitingline import Waiter
 from greenroom._core.flags import HELD, INTERCEPTED, MAY_NOT_ASK
 from greenroom._core.itemkinds import ANSWERED, OPEN
 from greenroom._core.mailbox.cell import Cell

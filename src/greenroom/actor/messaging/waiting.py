@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from greenroom._core.current import current_handoffs
-from greenroom._core.delivery.admission import Waiter
+from greenroom._core.delivery.waitingline import Waiter
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.timing.timers import Alarm
 from greenroom.actor.messaging.asking import require_timeout

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.delivery.admission import Waiter
+from greenroom._core.delivery.waitingline import Waiter
 from greenroom._core.scheduler.fdwatch import READ, WRITE
 from greenroom.lanes import Lane
 from greenroom.meta.ports.messages import Output

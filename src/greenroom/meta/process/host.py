@@ -12,7 +12,7 @@ from logging import Logger, LoggerAdapter
 from typing import TYPE_CHECKING, Any, cast
 
 from greenroom._core.current import current_handoffs
-from greenroom._core.delivery.admission import Waiter
+from greenroom._core.delivery.waitingline import Waiter
 from greenroom.actor.api.becoming import close_unawaited
 from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.messaging.blocking import block_for_room

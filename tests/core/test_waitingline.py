@@ -1,0 +1,92 @@
+"""The line of those who wait for room: first come, first let in, and nobody is forgotten in it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenroom._core.delivery.waitingline import Waiter, WaitingLine
+from greenroom._core.flags import ROOM
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler.loop import Loop
+from greenroom.clock import ManualClock
+from greenroom.lanes import Lane
+from tests.core.mailboxes import LANES, bounded
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop(None, ManualClock())
+
+
+def waiter(message: object, lane: Lane = Lane.DATA) -> Waiter:
+    return Waiter(message, None, lane, lambda refused: None)
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["join", "leave", "pop", "dissolve"]), st.sampled_from(LANES)), max_size=40)
+
+
+@given(steps=STEPS)
+def test_a_line_is_a_queue_for_each_lane_and_the_cell_knows_of_it(steps: list[tuple[str, Lane]]) -> None:
+    loop = Loop(None, ManualClock())
+    cell = loop.spawn(lambda state, message: None, None)
+    line = WaitingLine()
+    model: dict[Lane, list[Waiter]] = {lane: [] for lane in LANES}
+    gone = waiter("gone")
+    for number, (step, lane) in enumerate(steps):
+        if step == "join":
+            model[lane].append(waiter(number, lane))
+            line.join(cell, model[lane][-1])
+        elif step == "leave":
+            leaver = model[lane].pop(len(model[lane]) // 2) if model[lane] else gone
+            line.leave(cell, leaver)
+        elif step == "pop" and model[lane]:
+            assert line.pop(cell, lane) is model[lane].pop(0)
+        elif step == "dissolve":
+            assert line.dissolve(cell) == [one for each in Lane for one in model[each]]
+            model = {each: [] for each in LANES}
+        assert [line.is_empty(cell, each) for each in LANES] == [not model[each] for each in LANES]
+        assert bool(cell.flags & ROOM) == any(model.values())
+
+
+def test_lines_before_two_mailboxes_have_nothing_to_do_with_each_other(loop: Loop) -> None:
+    here, there = (loop.spawn(lambda state, message: None, None) for _ in range(2))
+    line = WaitingLine()
+    line.join(here, waiter(1))
+    assert line.is_empty(there, Lane.DATA)
+    assert line.dissolve(there) == []
+    assert not line.is_empty(here, Lane.DATA)
+
+
+def full_cell(loop: Loop) -> tuple[Cell, list[object]]:
+    handled: list[object] = []
+    cell = loop.spawn(list.append, handled, bounded(1))
+    cell.hold()
+    cell.tell("first")
+    return cell, handled
+
+
+def test_those_who_wait_are_let_in_one_by_one_in_their_order(loop: Loop) -> None:
+    cell, handled = full_cell(loop)
+    for number in range(3):
+        loop.admission.wait_for_room(cell, waiter(number))
+    assert not loop.admission.has_room(cell, Lane.DATA)
+    cell.release()
+    loop.run_until_idle()
+    assert handled == ["first", 0, 1, 2]
+    assert loop.admission.has_room(cell, Lane.DATA)
+
+
+def test_a_waiter_that_fails_when_it_is_told_leaves_no_line_behind(loop: Loop) -> None:
+    cell, _ = full_cell(loop)
+
+    def fail(refused: BaseException | None) -> None:
+        raise ZeroDivisionError
+
+    loop.admission.wait_for_room(cell, Waiter("second", None, Lane.DATA, fail))
+    assert cell.take_from(Lane.DATA) == "first"
+    with pytest.raises(ZeroDivisionError):
+        loop.admission.fill_up(cell)
+    assert cell.take_from(Lane.DATA) == "second"
+    assert loop.admission.has_room(cell, Lane.DATA)
