@@ -15,8 +15,9 @@ from greenroom.testing import explore
 Ref = ActorRef[Any, Any]
 
 THREE = SystemConfig(loops=3)
-RUNS = 60
-SCHEDULES = ["random", "pct", "fifo"]
+# Of "fifo" there is only one.
+RUNS = {"random": 30, "pct": 30, "fifo": 1}
+SCHEDULES = list(RUNS)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ class Walker(Actor[Any, Any]):
 
 
 def run(program: Any, schedule: str) -> None:
-    report = explore(program, runs=RUNS, schedule=schedule, config=THREE, workers=0, output=None)
+    report = explore(program, runs=RUNS[schedule], schedule=schedule, config=THREE, workers=0, output=None)
     if report.failure is not None:
         raise report.failure.error
 

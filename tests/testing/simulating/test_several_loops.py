@@ -29,8 +29,7 @@ from greenroom.testing import Simulation, assert_ledger_balanced
 LOOPS = 3
 THREE = SystemConfig(loops=LOOPS)
 ONCE = Supervision(Directive.STOP)
-SEEDS = range(40)
-SCHEDULES = ("random", "pct", "fifo")
+SEEDS = range(20)
 
 
 @pytest.fixture(autouse=True)
@@ -63,12 +62,17 @@ def spread(system: ActorSystem, number: int = LOOPS, **options: Any) -> list[Act
     return [system.spawn(Doer, dispatcher="spread", **options) for _ in range(number)]
 
 
+def schedule_of(seed: int) -> str:
+    """Both kinds that depend on the seed, and "fifo" once."""
+    return "fifo" if seed == 0 else ("random", "pct")[seed % 2]
+
+
 def at_many_seeds(program: Callable[[ActorSystem], Any], config: SystemConfig = THREE, **settings: Any) -> list[str]:
     """Run `program` on all schedules; the digests of its traces, which are the same when it is run again."""
     digests = []
     for seed in SEEDS:
-        schedule = SCHEDULES[seed % len(SCHEDULES)]
-        runs = [Simulation(seed, schedule=schedule, config=config, **settings) for _ in range(2 if seed < 6 else 1)]
+        schedule = schedule_of(seed)
+        runs = [Simulation(seed, schedule=schedule, config=config, **settings) for _ in range(2 if seed < 5 else 1)]
         for simulation in runs:
             simulation.run(program)
             assert simulation.system is not None
