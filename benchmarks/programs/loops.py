@@ -4,13 +4,15 @@
 ``busy``: two actors that only compute, on two loops at once, over one after the other.
 
 The rates are by the wall clock. Several loops need a Python without the GIL to be faster than one. The rate per second
-of CPU time is given with it: if that is the same on two loops as on one, they do not hinder one another, however busy
-the machine is.
+of CPU time is given with it. ``0`` loops are two processes with one loop each, at the same time: as they share nothing
+but the machine, two loops cannot do better, and do as well if they do not hinder one another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -111,8 +113,19 @@ def require_no_gil() -> None:
         raise Unavailable("needs a Python without the GIL")
 
 
+def apart(program: str, n: int) -> Report:
+    """The same work in two processes, half of it each."""
+    command = [sys.executable, "-m", "benchmarks.programs.loops", program, "1", "--n", str(n // 2)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    reports = [json.loads(process.communicate()[0]) for process in running]
+    per_cpu_second = sum(report["parts"][PER_CPU_SECOND] for report in reports) / len(reports)
+    return Report(sum(report["value"] for report in reports), {PER_CPU_SECOND: per_cpu_second})
+
+
 def run(program: str, loops: int, n: int) -> Report:
     """One of the programs; on several loops, only where that is of use."""
+    if loops == 0:
+        return apart(program, n)
     if loops > 1:
         require_no_gil()
     if program == "busy":

@@ -17,6 +17,7 @@ TARGET = at_least(0.8)
 
 TWO_LOOPS = at_least(1.7)
 WITH_GIL = at_least(1.2)
+TWO_PROCESSES = at_least(0.9)
 
 BARE = "bare Python"
 # The programs of which the interpreter alone takes the most.
@@ -75,6 +76,7 @@ def _loops_row(row_id: str, work: str, program: str, of_erlang: Target | None) -
         python_program(OURS, module, (program, "2"), *POURED),
         (
             Comparison(python_program("one loop", module, (program, "1"), *POURED), TWO_LOOPS),
+            Comparison(python_program("two processes", module, (program, "0"), *POURED), TWO_PROCESSES),
             Comparison(Program("one loop, GIL", partial(_with_gil, program), *POURED), WITH_GIL),
             Comparison(Program(f"{ERLANG}, all schedulers", everywhere, *POURED), of_erlang),
         ),

@@ -83,6 +83,10 @@ def test_little_worlds_go_round_on_one_loop_or_two(program: str, number: int) ->
     assert loops.circles(circles, nodes, number, 3000).value > 0.0
 
 
+def test_two_processes_do_the_work_of_two_loops() -> None:
+    assert loops.run("pairs", 0, 2000).value > 0.0
+
+
 def test_several_loops_are_measured_only_where_they_run_at_once() -> None:
     has_gil: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
     with pytest.raises(Unavailable, match="GIL") if has_gil else nullcontext():
