@@ -165,10 +165,13 @@ LONG = (
     "tests/conformance/test_shutdown_busy.py",
     "tests/conformance/test_stop_order.py",
     "tests/conformance/test_watch_many.py",
+    "tests/system/loops/test_simulated_circles.py",
     "tests/system/test_forgotten",
     "tests/system/test_out_of_memory.py",
     "tests/testing/simulating/test_identical_traces.py",
     "tests/testing/simulating/test_one_seed_one_run.py",
+    "tests/testing/simulating/test_races_between_loops.py",
+    "tests/testing/simulating/test_several_loops.py",
     "tests/tools/test_chaos.py",
     "tests/test_recipes.py",
 )

@@ -118,7 +118,7 @@ def exits(draw: st.DrawFn) -> Exit:
     )
 
 
-whatever_happens = settings(max_examples=400, deadline=None)
+whatever_happens = settings(max_examples=150, deadline=None)
 
 
 @pytest.mark.parametrize(("restart", "kind"), list(product(Restart, ExitKind)))

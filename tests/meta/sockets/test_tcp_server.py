@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import ActorSystem, ExitKind, Supervision
-from greenroom.errors import ConfigError, ConnectionClosed
+from greenroom.errors import ActorTerminated, ConfigError, ConnectionClosed
 from greenroom.meta import (
     Close,
     Closed,
@@ -292,13 +292,18 @@ def test_a_write_to_a_connection_that_is_over_is_a_dead_letter_and_asked_an_erro
             up.alias.tell(Close())
             asked = up.alias.ask(Write(b"too late"))
             up.alias.tell(Write(b"too late"))
-            with pytest.raises(ConnectionClosed) as caught:
+            # It has ended before its turn comes if a slow machine takes more than one tick for these three.
+            with pytest.raises((ConnectionClosed, ActorTerminated)) as caught:
                 await asked
-            assert caught.value.reason == "closed"
+            error = caught.value
+            assert isinstance(error, ActorTerminated) or (
+                isinstance(error, ConnectionClosed) and error.reason == "closed"
+            )
             assert await peer.rest() == b""
         assert await all_told(scene) == ([], Closed(up.alias, "closed"))
         await up.alias.terminated()
-        assert [letter.message for letter in system.dead_letters.recent()] == [Write(b"too late")]
+        letters = [letter.message for letter in system.dead_letters.recent()]
+        assert letters == [Write(b"too late")] * (2 if isinstance(error, ActorTerminated) else 1)
 
     play(program)
 

@@ -445,7 +445,7 @@ def any_events(draw: st.DrawFn) -> list[Event]:
 
 
 @given(any_events())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_any_text_gives_lines_that_mermaid_takes(events: list[Event]) -> None:
     written = mermaid(events)
     assert written.endswith("\n")
@@ -454,7 +454,7 @@ def test_any_text_gives_lines_that_mermaid_takes(events: list[Event]) -> None:
 
 
 @given(any_events())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_any_text_gives_a_picture_that_is_well_formed(events: list[Event]) -> None:
     drawing = Drawing(events)
     drawing.text.encode()  # no half characters
