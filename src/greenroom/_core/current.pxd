@@ -1,5 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
+from greenroom._core.runqueue cimport RunQueue
 
 # Only the functions of `current` touch it: each module that cimports this has one of its own, which stays empty.
 cdef extern from *:
@@ -22,6 +23,7 @@ cpdef object ticking_here()
 @cython.locals(outer=object)
 cpdef object begin_tick(object runq)
 cpdef end_tick(object outer)
+@cython.locals(runq=RunQueue)
 cpdef object sender_here()
 
 cdef inline object ticking_object():

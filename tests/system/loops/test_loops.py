@@ -212,10 +212,16 @@ def test_messages_between_two_actors_come_in_order_and_from_their_sender(stage: 
 def test_a_more_urgent_lane_is_served_first(stage: Callable[..., ActorSystem]) -> None:
     async def program(system: ActorSystem) -> None:
         log: list[Any] = []
-        gate = threading.Event()
-        _, busy = spread(system, 2)
+        began, gate = threading.Event(), threading.Event()
+        spread(system, 2)
         busy = system.spawn(Doer, log, dispatcher="spread")
-        busy.tell(lambda ctx: gate.wait() and None)
+
+        def hold(ctx: Context) -> None:
+            began.set()
+            gate.wait()
+
+        busy.tell(hold)
+        began.wait()  # so that its loop takes both in at once
         busy.tell("data")
         busy.tell("control", lane=Lane.CONTROL)
         gate.set()
