@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
+from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +15,12 @@ from greenroom._core.delivery.intake import Intake
 
 class Thing:
     """Something that can be followed."""
+
+
+def on_another_thread(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
 
 
 def put_number(intake: Intake, number: int) -> None:
@@ -113,6 +121,42 @@ def test_what_is_taken_or_dropped_is_kept_alive_no_longer(part: int) -> None:
         leave()
         gc.collect()
         assert alive() is None
+
+
+@pytest.mark.parametrize("bringer_drops_last", [False, True])
+@pytest.mark.parametrize("leave", ["take", "drop_first"])
+@pytest.mark.parametrize("owner_takes", [False, True])
+def test_references_that_change_threads_are_counted_exactly(
+    owner_takes: bool, leave: str, bringer_drops_last: bool
+) -> None:
+    intake, things = Intake(), [Thing() for _ in range(4)]
+    before = [sys.getrefcount(thing) for thing in things]
+    rounds = 200
+
+    def bring() -> None:
+        for _ in range(rounds):
+            intake.put(*things)
+
+    def drop() -> None:
+        for _ in range(rounds):
+            getattr(intake, leave)()
+
+    for work, is_elsewhere in ((bring, owner_takes), (drop, not owner_takes)):
+        if is_elsewhere:
+            on_another_thread(work)
+        else:
+            work()
+    assert [sys.getrefcount(thing) for thing in things] == before
+    alive = [weakref.ref(thing) for thing in things]
+    intake.put(*things)
+    if bringer_drops_last:
+        on_another_thread(getattr(intake, leave))
+        things.clear()
+    else:
+        things.clear()
+        on_another_thread(getattr(intake, leave))
+    gc.collect()
+    assert [one() for one in alive] == [None] * 4
 
 
 def test_what_is_in_it_goes_when_it_goes() -> None:

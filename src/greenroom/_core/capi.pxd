@@ -83,6 +83,12 @@ cdef extern from *:
         PyList_SET_ITEM(slots, index, Py_None);
         return value;
     }
+    static inline void greenroom_move(PyObject *slots, Py_ssize_t index, PyObject **where) {
+        PyObject *free_slot = PyList_GET_ITEM(slots, index), *value = *where;
+        *where = NULL;
+        PyList_SET_ITEM(slots, index, value);
+        Py_DECREF(free_slot);
+    }
     static inline void greenroom_put(PyObject *slots, Py_ssize_t index, PyObject *value) {
         PyObject *free_slot = PyList_GET_ITEM(slots, index);
         Py_INCREF(value);
@@ -91,6 +97,7 @@ cdef extern from *:
     }
     """
     object greenroom_take(PyObject *slots, Py_ssize_t index)
+    void greenroom_move(PyObject *slots, Py_ssize_t index, PyObject **where) noexcept
     void greenroom_put(PyObject *slots, Py_ssize_t index, object value)
 
 # An object of a class without arguments, by way of the type's own slot: the interpreter's way costs three times as much.

@@ -23,11 +23,16 @@ cpdef object ticking_here()
 @cython.locals(outer=object)
 cpdef object begin_tick(object runq)
 cpdef end_tick(object outer)
-@cython.locals(runq=RunQueue)
 cpdef object sender_here()
 
 cdef inline object ticking_object():
     return None if greenroom_ticking == NULL else <object>greenroom_ticking
+
+cdef inline bint is_ticking() noexcept:
+    return greenroom_ticking != NULL
+
+cdef inline object speaker_here():
+    return (<RunQueue>greenroom_ticking).speaker
 
 # Borrowed: a run queue is kept by its loop, which is in a tick.
 cdef inline void set_ticking(object runq):

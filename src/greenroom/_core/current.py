@@ -107,8 +107,10 @@ def end_tick(outer: object) -> None:
 
 def sender_here() -> Any:
     """The ref of the actor whose code runs on this thread, or None."""
-    runq = ticking_here()
-    if runq is not None:
-        return runq.speaker
+    if COMPILED:
+        if is_ticking():
+            return speaker_here()
+    elif get_ident() in _ticking:
+        return _ticking[get_ident()].speaker
     handoff = current_handoffs.get(get_ident()) if current_handoffs else None
     return None if handoff is None else handoff.cell.ref

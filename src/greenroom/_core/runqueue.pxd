@@ -7,12 +7,17 @@ cdef bint COMPILED
 cdef class AdmissionBase:
     cpdef admit(self, object cell, object message, object sender, object lane)
 
+cdef class InboundBase:
+    cpdef tell(self, object cell, object message, object sender, object lane)
+    cpdef offer(self, object cell, object message, object sender, object lane)
+
 @cython.final
 cdef class RunQueue:
     cdef readonly unsigned long thread
     cdef list buf
     cdef readonly Py_ssize_t mask, head, count
-    cdef public object speaker, rouse, inbound
+    cdef public object speaker, rouse
+    cdef public InboundBase inbound
     cdef public AdmissionBase admission
     cdef public bint asleep
     cdef object __weakref__

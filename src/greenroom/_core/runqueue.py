@@ -15,7 +15,7 @@ from greenroom._core.build import COMPILED
 if TYPE_CHECKING:
     from greenroom.lanes import Lane
 
-__all__ = ["AdmissionBase", "RunQueue"]
+__all__ = ["AdmissionBase", "InboundBase", "RunQueue"]
 
 _FIRST_SIZE = 16
 
@@ -27,6 +27,20 @@ class AdmissionBase:
 
     def admit(self, cell: Any, message: object, sender: object, lane: Lane) -> None:
         """Let a message in, or do what the mailbox's policy says."""
+        raise NotImplementedError
+
+
+class InboundBase:
+    """Where other threads bring their messages. `Inbound` is one; a cell knows it only as this."""
+
+    __slots__ = ()
+
+    def tell(self, cell: Any, message: object, sender: object, lane: Lane) -> None:
+        """Send a message from a foreign thread: of the actor that this thread works for, unless named."""
+        raise NotImplementedError
+
+    def offer(self, cell: Any, message: object, sender: object, lane: Lane) -> None:
+        """Send a message from a foreign thread, with exactly this in its sender's place."""
         raise NotImplementedError
 
 

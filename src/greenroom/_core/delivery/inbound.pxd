@@ -1,10 +1,12 @@
 import cython
+from cpython.ref cimport PyObject
 from greenroom._core.capi cimport fence
 from greenroom._core.current cimport sender_here
 from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.mailbox.mailbox cimport move_in
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.simulation.director cimport Director
-from greenroom._core.delivery.intake cimport Intake, entry_part, has_entry
+from greenroom._core.delivery.intake cimport Intake, entry_parts, has_entry
 from greenroom._core.delivery.reservations cimport Parked, Reservations, change_reserved
 
 cdef bint COMPILED
@@ -22,9 +24,8 @@ cdef class Inbound(Reservations):
     cdef bint _is_over
     cdef public object rouse
     cpdef bint waiting(self)
-    cpdef tell(self, Cell cell, object message, object sender, object lane)
     @cython.locals(entry=tuple, director=Director)
-    cpdef offer(self, Cell cell, object message, object sender, object lane)
+    cdef _offer(self, Cell cell, object message, object sender, object lane)
     cdef bint _has_room(self, Cell cell, object lane) except? True
     @cython.locals(reserved=int)
     cdef bint _put_quickly(self, Cell cell, object message, object sender) except? True
@@ -60,3 +61,19 @@ cdef class Inbound(Reservations):
     cpdef wake(self)
     cpdef close(self)
     cpdef end(self)
+
+# The oldest entry's message moves into its mailbox, with the references that the entry has; False when it is not a data
+# message for a mailbox as most are. Borrowed pointers: the entry keeps the cell, and the cell what was moved into it.
+cdef inline bint move_simply(Intake intake) except -1:
+    cdef PyObject **entry = entry_parts(intake)
+    if entry[1] != <PyObject *>_DATA or entry[2] == <PyObject *>_PARKED:
+        return False
+    return move_to_mailbox(<Cell>entry[0], entry)
+
+cdef inline bint move_to_mailbox(Cell cell, PyObject **entry) except -1:
+    if cell.closed or cell.priority is not None:
+        return False
+    move_in(cell, entry + 2)
+    change_reserved(cell, -1)
+    cell.make_runnable()
+    return True

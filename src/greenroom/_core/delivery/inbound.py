@@ -102,10 +102,13 @@ class Inbound(Reservations):
 
     def tell(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread: of the actor that this thread works for, unless named."""
-        self.offer(cell, message, sender_here() if sender is None else sender, lane)
+        self._offer(cell, message, sender_here() if sender is None else sender, lane)
 
     def offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread, with exactly this in its sender's place."""
+        self._offer(cell, message, sender, lane)
+
+    def _offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         if directing:
             self.refuse_simulated(cell)
         if type(lane) is not Lane:
@@ -403,13 +406,10 @@ class Inbound(Reservations):
                         left = 0
                         break
                     left -= 1
-                    if COMPILED:
-                        cell: Cell = entry_part(intake, 0)
-                        lane = entry_part(intake, 1)
-                        message = entry_part(intake, 2)
-                        sender = entry_part(intake, 3)
-                    else:
-                        cell, lane, message, sender = intake.first()
+                    if COMPILED and move_simply(intake):
+                        intake.drop_first()
+                        continue
+                    cell, lane, message, sender = intake.first()
                     if lane is _CALL:
                         late.append((cell, lane, message, sender))
                         intake.drop_first()

@@ -41,6 +41,32 @@ cdef extern from *:
         return 0;
     }
 
+    /* Without a GIL, the thread that made an object counts the references it takes and drops apart from those of all
+       others. One that it took and another thread drops unbalances the two: the object is sent back to its thread, with
+       a lock and an interruption, and is counted by slow steps from then on. So a reference that is handed over is
+       counted among those of the others, where it is taken and where it is dropped. */
+    #if defined(Py_GIL_DISABLED) && !defined(_MSC_VER)
+      #define GREENROOM_ONE ((Py_ssize_t)1 << _Py_REF_SHARED_SHIFT)
+      static inline PyObject *greenroom_lend(PyObject *object) {
+          if (__atomic_load_n(&object->ob_ref_local, __ATOMIC_RELAXED) != _Py_IMMORTAL_REFCNT_LOCAL)
+              __atomic_fetch_add(&object->ob_ref_shared, GREENROOM_ONE, __ATOMIC_RELAXED);
+          return object;
+      }
+      static inline void greenroom_give_back(PyObject *object) {
+          if (_Py_IsOwnedByCurrentThread(object)) {  /* so it has references of its own, and stays */
+              Py_ssize_t shared = __atomic_load_n(&object->ob_ref_shared, __ATOMIC_RELAXED);
+              while (shared >= GREENROOM_ONE)
+                  if (__atomic_compare_exchange_n(&object->ob_ref_shared, &shared, shared - GREENROOM_ONE, 1,
+                                                  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                      return;
+          }
+          Py_DECREF(object);
+      }
+    #else
+      #define greenroom_lend(object) Py_NewRef(object)
+      #define greenroom_give_back(object) Py_DECREF(object)
+    #endif
+
     static inline int greenroom_chain_append(greenroom_chain *chain, PyObject *cell, PyObject *lane, PyObject *message,
                                              PyObject *sender) {
         greenroom_link *before, *link = (greenroom_link *)PyMem_RawMalloc(sizeof(greenroom_link));
@@ -49,10 +75,10 @@ cdef extern from *:
             return -1;
         }
         link->next = NULL;
-        link->entry[0] = Py_NewRef(cell);
-        link->entry[1] = Py_NewRef(lane);
-        link->entry[2] = Py_NewRef(message);
-        link->entry[3] = Py_NewRef(sender);
+        link->entry[0] = greenroom_lend(cell);
+        link->entry[1] = greenroom_lend(lane);
+        link->entry[2] = greenroom_lend(message);
+        link->entry[3] = greenroom_lend(sender);
         before = (greenroom_link *)greenroom_swap_pointer(&chain->last, link);
         greenroom_store_pointer(&before->next, link);
         return 0;
@@ -70,8 +96,8 @@ cdef extern from *:
         return chain->first != chain->end && greenroom_load_pointer(&chain->first->next) != NULL;
     }
 
-    static inline PyObject *greenroom_chain_part(greenroom_chain *chain, int part) {
-        return Py_NewRef(chain->first->next->entry[part]);
+    static inline PyObject **greenroom_chain_first(greenroom_chain *chain) {
+        return chain->first->next->entry;
     }
 
     static inline void greenroom_chain_drop(greenroom_chain *chain) {
@@ -79,8 +105,12 @@ cdef extern from *:
         int part;
         chain->first = next;
         PyMem_RawFree(first);
-        for (part = 0; part < 4; part++)
-            Py_CLEAR(next->entry[part]);
+        for (part = 0; part < 4; part++) {
+            PyObject *object = next->entry[part];
+            next->entry[part] = NULL;
+            if (object != NULL)
+                greenroom_give_back(object);
+        }
     }
 
     /* Moves the oldest entry's references into `entry`; 0 when there is none. */
@@ -193,7 +223,7 @@ cdef extern from *:
     void greenroom_chain_end(greenroom_chain *)
     void greenroom_chain_begin(greenroom_chain *) noexcept
     bint greenroom_chain_has(greenroom_chain *) noexcept
-    object greenroom_chain_part(greenroom_chain *, int part)
+    PyObject **greenroom_chain_first(greenroom_chain *) noexcept
     void greenroom_chain_drop(greenroom_chain *)
     void greenroom_show_chain(PyObject *, Py_ssize_t offset)
 
@@ -243,9 +273,13 @@ cdef inline bint has_entry(Intake intake) noexcept:
 cdef inline void begin_chain(Intake intake) noexcept:
     greenroom_chain_begin(&intake.chain)
 
-# A part of the oldest entry, which must be there.
-cdef inline object entry_part(Intake intake, int part):
-    return greenroom_chain_part(&intake.chain, part)
+# The four parts of the oldest entry, which must be there. What is moved elsewhere is replaced by NULL.
+cdef inline PyObject **entry_parts(Intake intake) noexcept:
+    return greenroom_chain_first(&intake.chain)
+
+cdef inline tuple entry_tuple(Intake intake):
+    cdef PyObject **entry = entry_parts(intake)
+    return <object>entry[0], <object>entry[1], <object>entry[2], <object>entry[3]
 
 cdef inline void show_links():
     cdef Intake intake = Intake()

@@ -75,6 +75,9 @@ class Intake:
 
     def first(self) -> Entry:
         """The oldest entry, which must be there, and stays."""
+        if COMPILED:
+            entry: Entry = entry_tuple(self)
+            return entry
         return self._entries[0]  # type: ignore[index]
 
     def drop_first(self) -> None:

@@ -1,6 +1,7 @@
 import cython
 from greenroom._core.fastrlock cimport FastRLock
 from greenroom._core.mailbox.cell cimport Cell, add_reserved
+from greenroom._core.runqueue cimport InboundBase
 
 cdef bint COMPILED
 cdef int OFFLOADED
@@ -16,7 +17,7 @@ cdef class Parked:
     @cython.locals(position=Py_ssize_t)
     cdef tuple displace(self)
 
-cdef class Reservations:
+cdef class Reservations(InboundBase):
     cdef FastRLock _lock
     cdef dict _reserved, _parked, _refused
     cdef bint _reserve(self, Cell cell, object lane) except? True

@@ -19,6 +19,7 @@ from greenroom._core.fastrlock import FastRLock
 from greenroom._core.flags import OFFLOADED
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE
+from greenroom._core.runqueue import InboundBase
 from greenroom.lanes import Lane
 
 __all__ = ["Parked", "Reservations", "change_reserved"]
@@ -56,7 +57,7 @@ def change_reserved(cell: Cell, change: int) -> int:
     return before
 
 
-class Reservations:
+class Reservations(InboundBase):
     """The reservations in the mailboxes of one loop, and how many messages found no room."""
 
     __slots__ = ("_lock", "_parked", "_refused", "_reserved")

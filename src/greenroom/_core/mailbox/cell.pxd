@@ -37,7 +37,6 @@ cdef class Cell(Mailbox):
     cpdef let_code_go(self)
     cpdef let_actor_go(self)
     cpdef str name(self)
-    @cython.locals(runq=RunQueue)
     cpdef accept(self, object message, object sender, object lane)
     cdef bint _may_walk_in(self, object message)
     @cython.locals(foreign=bint)

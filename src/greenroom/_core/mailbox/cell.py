@@ -197,17 +197,17 @@ class Cell(Mailbox):
         self.accept(message, sender, lane)
 
     # Every C expression is written where it is used, and no argument may be left out: either would cost some 30
-    # instructions a message (callgrind, flood).
+    # instructions a message (callgrind, flood). `runq` has no name of its own: without a GIL, threads that send to one
+    # loop would fight over the count of its references.
     def accept(self, message: object, sender: object, lane: Lane) -> None:
         """What `tell` does, for callers that have all three."""
-        runq = self.runq
-        if (COMPILED and thread_ident() != runq.thread) or (not COMPILED and get_ident() != runq.thread):
-            runq.inbound.tell(self, message, sender, lane)
+        if (COMPILED and thread_ident() != self.runq.thread) or (not COMPILED and get_ident() != self.runq.thread):
+            self.runq.inbound.tell(self, message, sender, lane)
             return
         if sender is None:
-            sender = runq.speaker
+            sender = self.runq.speaker
         if lane is not _DATA or (self.count + self.reserved >= self.limit and not self._may_walk_in(message)):
-            runq.admission.admit(self, message, sender, lane)
+            self.runq.admission.admit(self, message, sender, lane)
             return
         while self.count * 2 > self.mask:
             self.grow()
@@ -222,7 +222,7 @@ class Cell(Mailbox):
         self.pushed += 1
         if self.idle:
             self.idle = False
-            runq.push(self)
+            self.runq.push(self)
 
     def _may_walk_in(self, message: object) -> bool:
         """Whether the quick way is shut only because each message is looked at first, and this one need not be."""

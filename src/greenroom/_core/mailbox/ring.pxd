@@ -1,6 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.capi cimport greenroom_put, greenroom_take, is_tracked, untrack
+from greenroom._core.capi cimport greenroom_move, greenroom_put, greenroom_take, is_tracked, untrack
 
 cdef bint COMPILED
 cdef Py_ssize_t SMALLEST
@@ -33,3 +33,7 @@ cdef inline object take_slot(Ring ring, Py_ssize_t index):
 
 cdef inline void put_slot(Ring ring, Py_ssize_t index, object value) noexcept:
     greenroom_put(<PyObject *>ring.buf, index, value)
+
+# As `put_slot`, with the reference that `where` has.
+cdef inline void move_to_slot(Ring ring, Py_ssize_t index, PyObject **where) noexcept:
+    greenroom_move(<PyObject *>ring.buf, index, where)
