@@ -2,6 +2,14 @@
 
 from cpython.ref cimport PyObject
 
+# `COMPILED` of `build` as a constant, so that the other build's half of a function is not even compiled. What a module
+# imports into it goes nowhere: this is a new place each time it is named.
+cdef extern from *:
+    """
+    #define GREENROOM_COMPILED ((int){1})
+    """
+    bint COMPILED "GREENROOM_COMPILED"
+
 cdef extern from "pythread.h":
     unsigned long thread_ident "PyThread_get_thread_ident" ()
 

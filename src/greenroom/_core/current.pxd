@@ -1,5 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
+from greenroom._core.capi cimport COMPILED
 from greenroom._core.runqueue cimport RunQueue
 
 # Only the functions of `current` touch it: each module that cimports this has one of its own, which stays empty.
@@ -15,7 +16,6 @@ cdef extern from *:
     """
     PyObject *greenroom_ticking
 
-cdef bint COMPILED
 cdef object get_ident
 cdef dict _ticking
 

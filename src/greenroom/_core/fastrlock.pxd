@@ -1,5 +1,5 @@
 import cython
-from greenroom._core.capi cimport thread_ident
+from greenroom._core.capi cimport COMPILED, thread_ident
 
 cdef extern from "pythread.h":
     ctypedef void *PyThread_type_lock
@@ -23,7 +23,6 @@ cdef inline void wait_for_lock(PyThread_type_lock lock):
         with nogil:
             PyThread_acquire_lock(lock, 1)
 
-cdef bint COMPILED
 
 @cython.final
 cdef class FastRLock:

@@ -1,6 +1,6 @@
 import cython
 cimport greenroom._core.generators
-from greenroom._core.capi cimport is_tracked
+from greenroom._core.capi cimport COMPILED, is_tracked
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom.actor.hookhost cimport HookHost
 from greenroom.actor.life.gctracking cimport track_actor
@@ -8,7 +8,6 @@ from greenroom.actor.life.spec cimport ActorClassInfo, class_info_of
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.records.record cimport ActorRecord, ChildList, Tombstone, tombstone_of
 
-cdef bint COMPILED
 cdef int CREATED, RUNNING, STOPPING, STOPPED, TERMINATED, NONE, LEAVING, WAITING, CLOSING
 cdef object NORMAL, SHUTDOWN, KILLED, PRE_STOP, POST_STOP, Actor
 

@@ -1,11 +1,10 @@
 import cython
-from greenroom._core.capi cimport call_method
+from greenroom._core.capi cimport COMPILED, call_method
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, class_info_of
 from greenroom.actor.messagehost cimport MessageHost
 from greenroom.actor.records.record cimport ActorRecord
 
-cdef bint COMPILED
 cdef object Actor
 cdef Py_ssize_t HISTORY_KEPT
 

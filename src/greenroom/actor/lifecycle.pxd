@@ -1,6 +1,6 @@
 import cython
 cimport greenroom._core.generators
-from greenroom._core.capi cimport caller, is_tracked, new_object, untrack
+from greenroom._core.capi cimport COMPILED, caller, is_tracked, new_object, untrack
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom.actor.endinghost cimport EndingHost
 from greenroom.actor.messaging.address cimport Address
@@ -8,7 +8,6 @@ from greenroom.actor.records.record cimport ActorRecord, ChildList, tombstone_of
 from greenroom.actor.life.gctracking cimport untrack_instance, untrack_actor
 from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, class_info_of, spec_of
 
-cdef bint COMPILED
 cdef Py_ssize_t TRACKED
 cdef int WAITING, CLOSING
 cdef int HELD, OFFLOADED, INTERCEPTED, CREATED, STARTING, RUNNING, BEHAVIOR, HANDLER

@@ -1,12 +1,11 @@
 import cython
 cimport greenroom._core.generators
-from greenroom._core.capi cimport new_object, thread_ident
+from greenroom._core.capi cimport COMPILED, new_object, thread_ident
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.host cimport HostBase
 from greenroom._core.scheduler.loop cimport Loop
 from greenroom.actor.messaging.address cimport Address
 
-cdef bint COMPILED
 cdef int ENDED
 cdef object ActorRef, SAME, STOPPED_BEHAVIOR
 

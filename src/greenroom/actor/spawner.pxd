@@ -1,9 +1,8 @@
-from greenroom._core.capi cimport caller
+from greenroom._core.capi cimport COMPILED, caller
 from greenroom.actor.life.spec cimport ActorClassInfo, class_info_of
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.lifecycle cimport Lifecycle
 
-cdef bint COMPILED
 cdef object Actor, MailboxConfig, Drain, BY_CONTEXT, BY_OFFLOADED
 
 cdef class Spawner:

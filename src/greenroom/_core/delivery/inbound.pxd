@@ -1,6 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.capi cimport fence
+from greenroom._core.capi cimport COMPILED, fence
 from greenroom._core.current cimport sender_here
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.mailbox.mailbox cimport move_in
@@ -9,7 +9,6 @@ from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.intake cimport Intake, entry_parts, has_entry
 from greenroom._core.delivery.reservations cimport Parked, Reservations, change_reserved
 
-cdef bint COMPILED
 cdef int ELSEWHERE, OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD, _MOST_AT_ONCE
 cdef dict directing, current_handoffs
 cdef object director_here, partial, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY

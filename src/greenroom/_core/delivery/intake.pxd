@@ -1,5 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
+from greenroom._core.capi cimport COMPILED
 
 # A queue with many producers and one consumer, after Dmitry Vyukov: `last` is swapped by whoever appends, `first` is the
 # consumer's own, and its link is one whose entry has been taken already. A link's `next` is written once, by the thread
@@ -227,7 +228,6 @@ cdef extern from *:
     void greenroom_chain_drop(greenroom_chain *)
     void greenroom_show_chain(PyObject *, Py_ssize_t offset)
 
-cdef bint COMPILED
 cdef object deque
 
 @cython.final

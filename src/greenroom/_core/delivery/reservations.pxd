@@ -1,9 +1,9 @@
 import cython
+from greenroom._core.capi cimport COMPILED
 from greenroom._core.fastrlock cimport FastRLock
 from greenroom._core.mailbox.cell cimport Cell, add_reserved
 from greenroom._core.runqueue cimport InboundBase
 
-cdef bint COMPILED
 cdef int OFFLOADED
 cdef object NOTICE, _DATA
 

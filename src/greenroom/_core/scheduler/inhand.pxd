@@ -1,4 +1,5 @@
 import cython
+from greenroom._core.capi cimport COMPILED
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.admission cimport Admission
@@ -8,7 +9,6 @@ from greenroom._core.receipt cimport Receipt
 from greenroom._core.scheduler.host cimport HostBase
 from greenroom._core.scheduler.stepping cimport HandlerTask
 
-cdef bint COMPILED
 cdef int OFFLOADED, RESUME
 cdef int ADRIFT, ENDED
 cdef int NOTHING, MESSAGE, NOTICED, STASHED  # not DATA, which `visits` imports

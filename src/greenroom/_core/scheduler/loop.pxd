@@ -1,5 +1,5 @@
 import cython
-from greenroom._core.capi cimport thread_ident
+from greenroom._core.capi cimport COMPILED, thread_ident
 from greenroom._core.current cimport begin_tick, end_tick
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.mailbox.mailbox cimport Mailbox
@@ -16,7 +16,6 @@ from greenroom._core.scheduler.visits cimport Visits
 
 cdef int OFFLOADED, ORDERS, ORDERED, ADRIFT, ENDED, PROPAGATES
 cdef double LONGEST_DELAY, SHORTEST_INTERVAL
-cdef bint COMPILED
 cdef object get_ident, _DEFAULT_MAILBOX
 
 @cython.final

@@ -1,6 +1,7 @@
 import cython
 cimport greenroom._core.generators
 from cpython.ref cimport PyObject
+from greenroom._core.capi cimport COMPILED
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.timing.timers cimport Alarm
 
@@ -36,7 +37,6 @@ cdef inline object c_send(object coro, object context, Yielded yielded):
     yielded.value = value
     return yielded
 
-cdef bint COMPILED
 cdef int PENDING, FINISHED, FAILED, CANCELLED
 cdef object getweakrefcount, _enter_task, _leave_task
 cdef Py_ssize_t LENT

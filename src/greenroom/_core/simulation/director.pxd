@@ -1,7 +1,7 @@
 import cython
 from cpython.ref cimport PyObject
 from greenroom._core.mailbox.cell cimport Cell
-from greenroom._core.capi cimport greenroom_put
+from greenroom._core.capi cimport COMPILED, greenroom_put
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.simulation.schedules cimport Schedule
 from greenroom._core.receipt cimport Receipt
@@ -11,7 +11,6 @@ cdef int FAILED, TOLD, TICKED, TAKEN, ANSWERED, REFUSED, DECLINED, ENTRIES, _DEE
 cdef unsigned long long PRIME, ALL_BITS
 cdef object crc32
 cdef tuple _BLANK
-cdef bint COMPILED
 
 cdef inline void put_entry(list log, Py_ssize_t place, object value) noexcept:
     greenroom_put(<PyObject *>log, place, value)

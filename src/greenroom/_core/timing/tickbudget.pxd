@@ -1,4 +1,5 @@
 import cython
+from greenroom._core.capi cimport COMPILED
 from greenroom._core.timing.virtualclock cimport VirtualClock
 
 cdef extern from *:
@@ -41,7 +42,6 @@ cdef extern from *:
     bint READS_CLOCK "GREENROOM_READS_CLOCK"
     double machine_time "greenroom_machine_time" () noexcept nogil
 
-cdef bint COMPILED
 cdef double _LEARNING_TIME
 
 @cython.final

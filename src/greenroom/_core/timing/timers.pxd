@@ -1,10 +1,9 @@
 import cython
-from greenroom._core.capi cimport thread_ident, untrack
+from greenroom._core.capi cimport COMPILED, thread_ident, untrack
 from greenroom._core.timing.tickbudget cimport TickBudget
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.receipt cimport Receipt, Told
 
-cdef bint COMPILED
 cdef double BUCKETS_PER_SECOND
 cdef int NEW, PENDING, QUEUED, OVER, TICKED
 cdef Py_ssize_t TRACKED

@@ -1,8 +1,7 @@
-from greenroom._core.capi cimport can_be_tracked, is_tracked, track, untrack
+from greenroom._core.capi cimport COMPILED, can_be_tracked, is_tracked, track, untrack
 from greenroom.actor.life.spec cimport ActorSpec
 from greenroom.actor.records.record cimport ActorRecord
 
-cdef bint COMPILED
 
 cpdef untrack_actor(ActorRecord record, ActorSpec spec)
 cpdef untrack_instance(ActorRecord record, object actor)

@@ -1,8 +1,7 @@
 import cython
 cimport greenroom._core.generators
-from greenroom._core.capi cimport new_object
+from greenroom._core.capi cimport COMPILED, new_object
 
-cdef bint COMPILED
 cdef object Actor, Behavior, Props
 cdef dict _NOTHING
 

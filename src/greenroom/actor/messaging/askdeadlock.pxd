@@ -1,10 +1,10 @@
 import cython
+from greenroom._core.capi cimport COMPILED
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.scheduler.stepping cimport HandlerTask
 from greenroom.actor.messaging.question cimport Question, guard_target
 
-cdef bint COMPILED
 cdef int FAILED, HELD, OPEN
 cdef object partial
 

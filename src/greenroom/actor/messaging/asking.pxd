@@ -1,6 +1,6 @@
 import cython
 cimport greenroom._core.generators
-from greenroom._core.capi cimport thread_ident
+from greenroom._core.capi cimport COMPILED, thread_ident
 from greenroom._core.current cimport ticking_here
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.loop cimport Loop
@@ -8,7 +8,7 @@ from greenroom._core.scheduler.visits cimport Visits
 from greenroom.actor.messaging.askdeadlock cimport find_cycle, wait_on_thread
 from greenroom.actor.messaging.question cimport Question, current_handoff
 
-cdef bint COMPILED, EAGER_TASKS
+cdef bint EAGER_TASKS
 cdef int ANSWERED, CANNOT_TELL, HELD, INTERCEPTED, MAY_NOT_ASK, OPEN
 cdef double LONGEST_DELAY
 cdef dict current_handoffs

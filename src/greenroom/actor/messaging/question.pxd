@@ -1,10 +1,9 @@
 import cython
-from greenroom._core.capi cimport thread_ident
+from greenroom._core.capi cimport COMPILED, thread_ident
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.loop cimport Loop
 from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
 
-cdef bint COMPILED
 cdef int ASKED, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
 cdef dict current_handoffs
 cdef object CancelledError, get_ident, partial, _numbers, _TOO_LATE
