@@ -83,8 +83,7 @@ class EndingHost(HookHost):
         self.settings = Settings(port.config.supervision, port.config.env)
         # The actors that have no parent.
         self.top = ChildList()
-        if names is not None:
-            self.top.share_names(names)  # with those of the system's other loops
+        self.top.share_names({} if names is None else names)  # with those of the system's other loops
         # In a system of several loops: the order in which they were spawned, counted over all loops.
         self._places: dict[Cell, int] | None = None
         # The cell of the root behavior, with which the system ends.

@@ -32,7 +32,7 @@ def find_by_name(loop: Loop, top: ChildList, wanted: str | int) -> ActorRef | No
 
 
 def _child(loop: Loop, child_list: ChildList, parent: ActorRef | None, name: str) -> ActorRef | None:
-    record = child_list.names.get(name)
+    record = child_list.named(name)
     if record is not None:
         named: ActorRef = record.cell.ref
         return named

@@ -1,8 +1,7 @@
 import cython
-from greenroom._core.capi cimport new_object, untrack
+from greenroom._core.capi cimport COMPILED, new_object, untrack
 from greenroom._core.mailbox.cell cimport Cell
 
-cdef bint COMPILED
 cdef object NORMAL, SHUTDOWN, KILLED
 
 cdef class ActorRecord:
@@ -25,6 +24,7 @@ cdef class ChildList:
     cdef readonly dict names
     cpdef set_up(self)
     cpdef share_names(self, dict names)
+    cpdef ActorRecord named(self, str name)
     cpdef require_free(self, str name, object parent)
     @cython.locals(last=ActorRecord)
     cpdef add(self, ActorRecord record, object name)

@@ -221,22 +221,29 @@ class ChildList:
         self._first: ActorRecord | None = None
         self._last: ActorRecord | None = None
         self.count = 0
-        # Invariant: the bodies in here that have a name of their own, by that name
-        self.names: dict[str, ActorRecord] = {}
+        # Invariant: the bodies in here that have a name of their own, by that name; None if none ever had
+        self.names: dict[str, ActorRecord] | None = None
 
     def share_names(self, names: dict[str, ActorRecord]) -> None:
         """Have the names of others, of whom none may have the same: they may be on other threads."""
         self.names = names
 
+    def named(self, name: str) -> ActorRecord | None:
+        """The child that was given this name."""
+        return None if self.names is None else self.names.get(name)
+
     def require_free(self, name: str, parent: Any) -> None:
         """Raise when a child of `parent` has this name."""
-        if name in self.names:
+        if self.names is not None and name in self.names:
             raise NameTaken(f"{'' if parent is None else parent.path}/{name}")
 
     def add(self, record: ActorRecord, name: str | None) -> None:
         """Take in a child, as the youngest."""
-        if name is not None and self.names.setdefault(name, record) is not record:
-            raise NameTaken(f"/{name}")  # on another loop, since `require_free`
+        if name is not None:
+            if self.names is None:
+                self.names = {}
+            if self.names.setdefault(name, record) is not record:
+                raise NameTaken(f"/{name}")  # on another loop, since `require_free`
         last = self._last
         if last is None:
             self._first = record
@@ -263,7 +270,7 @@ class ChildList:
         record._next = record._previous = None
         self.count -= 1
         if type(name) is str:
-            self.names.pop(name, None)
+            self.names.pop(name, None)  # type: ignore[union-attr]
 
     def _unlink(self, record: ActorRecord) -> None:
         if record._previous is None:

@@ -114,7 +114,7 @@ class SystemLoops:
         cell_id = name_or_id
         if isinstance(name_or_id, str):
             first = name_or_id.removeprefix("/").partition("/")[0]
-            record = self._system._life.top.names.get(first)
+            record = self._system._life.top.named(first)
             cell_id = number_in(first) if record is None else record.cell.id
         if not isinstance(cell_id, int) or cell_id <= 0:
             return self._system._life
