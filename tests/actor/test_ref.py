@@ -27,6 +27,8 @@ from greenroom.errors import RefGone
 from greenroom.testing import TestProbe
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.conftest import Play
 
 CONTRACT = [
@@ -270,6 +272,57 @@ def test_tell_and_shift_send_in_order_and_shift_can_be_chained(play: Play) -> No
 
     play(program)
     assert heard == [(1, None), (2, None), (3, None)]
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda ref: ref.tell("it"),
+        lambda ref: ref.tell(message="it"),
+        lambda ref: ref.tell(*["it"]),
+        lambda ref: ref.tell("it", lane=Lane.DATA),
+        lambda ref: ref.tell("it", sender=None),
+        lambda ref: ref.tell("it", sender=None, lane=Lane.CONTROL),
+        lambda ref: ActorRef.tell(ref, "it"),
+        lambda ref: ActorRef.tell(ref, message="it", lane=Lane.LOG),
+        lambda ref: list(map(ref.tell, ["it"])) == [None],
+    ],
+)
+def test_a_tell_may_be_written_in_any_way_that_its_signature_allows(tell: Callable[[Any], Any], play: Play) -> None:
+    heard: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        assert tell(system.spawn(Hearing, heard)) in (None, True)
+        await system.settle()
+
+    play(program)
+    assert heard == [("it", None)]
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda ref: ref.tell(),
+        lambda ref: ref.tell("it", Lane.DATA),
+        lambda ref: ref.tell("it", message="it"),
+        lambda ref: ref.tell("it", to="him"),
+        lambda ref: ref.tell(lane=Lane.DATA),
+        lambda ref: ActorRef.tell("it"),
+    ],
+)
+def test_a_tell_that_its_signature_does_not_allow_is_an_error_and_tells_nothing(
+    tell: Callable[[Any], Any], play: Play
+) -> None:
+    heard: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Hearing, heard)
+        with pytest.raises(TypeError):
+            tell(ref)
+        await system.settle()
+
+    play(program)
+    assert heard == []
 
 
 def test_a_message_may_be_anything_at_all(play: Play) -> None:

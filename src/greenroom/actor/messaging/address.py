@@ -114,6 +114,11 @@ class Address:
         return mine is theirs or (mine.id == theirs.id and mine.runq is theirs.runq)
 
 
+def tell_message(ref: Address, message: object) -> object:
+    """What `tell` does with a message alone."""
+    return ref._cell.accept(message, None, _DATA)  # type: ignore[func-returns-value]
+
+
 def direct(ref: Address, cell: Cell, name: str | tuple[str], parent: Address | None) -> None:
     """Let a ref that was made by somebody else than `Lifecycle` stand for the actor of `cell`."""
     ref._cell = cell
@@ -134,4 +139,4 @@ def lend_methods(subclass: type) -> None:
             method = vars(Address)[name]
             signature = method.__text_signature__.replace("_DATA", "greenroom.Lane.DATA")
             doc = f"{name}{signature}\n--\n\n{method.__doc__}"
-            setattr(subclass, name, own_method(subclass, method, doc.encode()))
+            setattr(subclass, name, own_method(subclass, method, doc.encode(), name == "tell", tell_message))
