@@ -1,6 +1,7 @@
 """The run queue: first come first served, one choice point, one wake-up per sleep, and nobody lost while it grows."""
 
 import gc
+import weakref
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
@@ -241,3 +242,32 @@ class RunQueueAgainstList(RuleBasedStateMachine):
 
 TestRunQueueAgainstList = RunQueueAgainstList.TestCase
 TestRunQueueAgainstList.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+class Thing:
+    """Something that can be followed, and may hold something."""
+
+    holds: object = None
+
+
+@pytest.mark.parametrize("count", [1, FIRST_SIZE, 5 * FIRST_SIZE])
+def test_a_queue_that_goes_lets_go_of_all_who_stand_in_it(count: int) -> None:
+    queue = queue_of(0, 14)
+    alive = []
+    for _ in range(count):
+        thing = Thing()
+        alive.append(weakref.ref(thing))
+        queue.push(thing)
+    del queue, thing
+    assert [one() for one in alive] == [None] * count
+
+
+@pytest.mark.parametrize("count", [1, FIRST_SIZE, 5 * FIRST_SIZE])
+def test_the_garbage_collector_sees_a_circle_that_leads_through_a_queue(count: int) -> None:
+    queue, thing = queue_of(count - 1, 14), Thing()
+    thing.holds = queue
+    alive = weakref.ref(thing)
+    queue.push(thing)
+    del queue, thing
+    gc.collect()
+    assert alive() is None

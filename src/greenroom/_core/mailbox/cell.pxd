@@ -1,13 +1,13 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.capi cimport add_to, greenroom_call_handler, keep_for_good, leave_to_collector, thread_ident
+from greenroom._core.capi cimport COMPILED, add_to, greenroom_call_handler, keep_for_good, leave_to_collector, new_reference
+from greenroom._core.capi cimport thread_ident
 from greenroom._core.mailbox.mailbox cimport Mailbox
-from greenroom._core.mailbox.ring cimport put_slot
+from greenroom._core.mailbox.ring cimport slots_of
 from greenroom._core.runqueue cimport RunQueue
 
 cdef int OFFLOADED, INTERCEPTED, HELD, ORDERS, PROPAGATES, RESUME, STALLED
 cdef frozenset ATOMS
-cdef bint COMPILED
 cdef object _DATA, deque, get_ident
 
 cdef class Tally:
@@ -55,6 +55,12 @@ cdef class Cell(Mailbox):
     cpdef Tally count_aside(self)
     cpdef sent(self)
 
+# To the end of the data lane, which has room; the sender is the actor in hand unless named.
+cdef inline void append(Cell cell, object message, object sender) noexcept:
+    cdef PyObject **slots = slots_of(cell) + ((cell.head + cell.count * 2) & cell.mask)
+    slots[0] = new_reference(message)
+    slots[1] = new_reference(sender if sender is not None else cell.runq.speaker)
+
 cdef inline int add_reserved(Cell cell, int change) noexcept:
     return add_to(&cell.reserved, change)
 
@@ -96,5 +102,5 @@ cdef inline int guard_code(Cell cell, object handler, object subject) except -1:
     return 0
 
 # Borrowed pointers: the call itself keeps what it needs.
-cdef inline object call_handler(Cell cell, object message):
+cdef inline object call_handler(Cell cell, PyObject *message):
     return greenroom_call_handler(<PyObject *>cell.handler, <PyObject *>cell.subject, message)

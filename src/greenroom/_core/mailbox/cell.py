@@ -204,20 +204,17 @@ class Cell(Mailbox):
         if (COMPILED and thread_ident() != self.runq.thread) or (not COMPILED and get_ident() != self.runq.thread):
             self.runq.inbound.tell(self, message, sender, lane)
             return
-        if sender is None:
-            sender = self.runq.speaker
         if lane is not _DATA or (self.count + self.reserved >= self.limit and not self._may_walk_in(message)):
-            self.runq.admission.admit(self, message, sender, lane)
+            self.runq.admission.admit(self, message, self.runq.speaker if sender is None else sender, lane)
             return
         while self.count * 2 > self.mask:
             self.grow()
         if COMPILED:
-            put_slot(self, (self.head + self.count * 2) & self.mask, message)
-            put_slot(self, ((self.head + self.count * 2) & self.mask) + 1, sender)
+            append(self, message, sender)
         else:
             tail = (self.head + self.count * 2) & self.mask
             self.buf[tail] = message  # type: ignore[index]
-            self.buf[tail + 1] = sender  # type: ignore[index]
+            self.buf[tail + 1] = self.runq.speaker if sender is None else sender  # type: ignore[index]
         self.count += 1
         self.pushed += 1
         if self.idle:

@@ -1,6 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.mailbox.ring cimport Ring, move_to_slot
+from greenroom._core.mailbox.ring cimport Ring, move_at
 from greenroom._core.mailbox.sidelanes cimport SideLanes
 from greenroom._core.receipt cimport Receipt, is_from_itself
 
@@ -47,15 +47,12 @@ cdef class Mailbox(Ring):
 
 # `enqueue` for a data message of a mailbox without priorities, with the references that `entry` has to it and its sender.
 cdef inline int move_in(Mailbox mailbox, PyObject **entry) except -1:
-    cdef int tail
     while mailbox.count * 2 > mailbox.mask:
         mailbox.grow()
     if isinstance(<object>entry[1], Receipt):
         mailbox.receipts += 1
         mailbox.flags |= RECEIPTS
-    tail = (mailbox.head + mailbox.count * 2) & mailbox.mask
-    move_to_slot(mailbox, tail, entry)
-    move_to_slot(mailbox, tail + 1, entry + 1)
+    move_at(mailbox, (mailbox.head + mailbox.count * 2) & mailbox.mask, entry)
     mailbox.count += 1
     mailbox.pushed += 1
     return 0

@@ -1,8 +1,10 @@
 # cython: boundscheck=False, wraparound=False, nonecheck=False
-"""A FIFO of messages with their senders, two slots each, in one list used as a ring.
+"""A FIFO of messages with their senders, two slots each, in one array used as a ring.
 
-A message costs no allocation: it and its sender stand in slots that are there already. The list is made on first use
-(an actor that never got a message has none), doubles when it is full, and is given back when a burst is over.
+A message costs no allocation: it and its sender stand in slots that are there already. The array is made on first use
+(an actor that never got a message has none), doubles when it is full, and is given back when a burst is over. In plain
+Python it is a list. Compiled, it is bare memory, which the ring itself shows to the garbage collector, and a ring has
+two slots of its own: an array is made for the second message that waits, and most actors never need one.
 
 The slots are read and written in place by `Cell` and `Visits`, which would pay for a call across modules at
 every message; the rules they keep are the invariants below.
@@ -15,9 +17,11 @@ from greenroom._core.build import COMPILED
 __all__ = ["Ring"]
 
 SMALLEST = 4
-"""Slots of a first list: two messages, 88 bytes."""
+"""Slots of a first array: two messages."""
 KEPT = 64
-"""A list of up to this many slots is kept for good: short bursts then cost no allocation."""
+"""An array of up to this many slots is kept for good: short bursts then cost no allocation."""
+NO_SLOTS = 1 if COMPILED else -1
+"""The mask of a ring without an array: compiled, it has two slots all the same."""
 
 
 class Ring:
@@ -30,12 +34,20 @@ class Ring:
 
     def set_up_ring(self) -> None:
         """What `__init__` does, for subclasses, which call it without looking it up."""
-        # Invariant: mask + 1 == len(buf), a power of two, or mask == -1 and buf is None
+        # Invariant: mask + 1 == len(buf), a power of two, or mask == NO_SLOTS and buf is None; compiled, the array
+        # stands for buf
         self.buf: list[object] | None = None
-        self.mask = -1
-        # Invariant: the i-th message stands at (head + 2 * i) & mask, its sender one slot later; free slots hold None
+        self.mask = NO_SLOTS
+        # Invariant: the i-th message stands at (head + 2 * i) & mask, its sender one slot later; other slots are free,
+        # which is None in a list, and anything at all in an array
         self.head = 0
         self.count = 0
+
+    def __dealloc__(self) -> None:
+        if COMPILED:
+            while self.count > 0:
+                pop_first(self)
+            free_array(self)
 
     def push(self, message: object, sender: object) -> None:
         """Append a message."""
@@ -43,8 +55,7 @@ class Ring:
             self.grow()
         tail = (self.head + self.count * 2) & self.mask
         if COMPILED:
-            put_slot(self, tail, message)
-            put_slot(self, tail + 1, sender)
+            put_at(self, tail, message, sender)
         else:
             buf = self.buf
             buf[tail] = message  # type: ignore[index]
@@ -56,27 +67,28 @@ class Ring:
         while self.count * 2 > self.mask:
             self.grow()
         head = (self.head - 2) & self.mask
-        buf = self.buf
-        buf[head] = message  # type: ignore[index]
-        buf[head + 1] = sender  # type: ignore[index]
+        if COMPILED:
+            put_at(self, head, message, sender)
+        else:
+            buf = self.buf
+            buf[head] = message  # type: ignore[index]
+            buf[head + 1] = sender  # type: ignore[index]
         self.head = head
         self.count += 1
 
     def first_sender(self) -> object:
         """The sender of the oldest message; there must be one."""
-        return self.buf[self.head + 1]  # type: ignore[index]
+        return self._at(self.head + 1)
 
     def pop(self) -> object:
         """Take the oldest message; there must be one. Ask for its sender first."""
-        head = self.head
         if COMPILED:
-            message = take_slot(self, head)
-            sender = take_slot(self, head + 1)
-        else:
-            buf = self.buf
-            message = buf[head]  # type: ignore[index]
-            sender = buf[head + 1]  # type: ignore[index]
-            buf[head] = buf[head + 1] = None  # type: ignore[index]
+            return pop_first(self)
+        head = self.head
+        buf = self.buf
+        message = buf[head]  # type: ignore[index]
+        sender = buf[head + 1]  # type: ignore[index]
+        buf[head] = buf[head + 1] = None  # type: ignore[index]
         self.head = (head + 2) & self.mask
         self.count -= 1
         # Only now, with the ring in order again, may the sender's last reference go: its finalizer may send.
@@ -85,27 +97,32 @@ class Ring:
 
     def message_at(self, position: int) -> object:
         """The message at `position`, counted from the oldest; there must be one."""
-        return self.buf[(self.head + position * 2) & self.mask]  # type: ignore[index]
+        return self._at((self.head + position * 2) & self.mask)
 
     def sender_at(self, position: int) -> object:
         """The sender of the message at `position`, counted from the oldest; there must be one."""
-        return self.buf[((self.head + position * 2) & self.mask) + 1]  # type: ignore[index]
+        return self._at(((self.head + position * 2) & self.mask) + 1)
+
+    def _at(self, slot: int) -> object:
+        return slot_at(self, slot) if COMPILED else self.buf[slot]  # type: ignore[index]
 
     def peek(self, position: int, most: int) -> tuple[list[object], list[object]]:
         """The messages from `position` on, and their senders; at most so many. They stay where they are."""
         messages: list[object] = []
         senders: list[object] = []
-        buf = self.buf
         last = min(position + most, self.count)
         while position < last:
             slot = (self.head + position * 2) & self.mask
-            messages.append(buf[slot])  # type: ignore[index]
-            senders.append(buf[slot + 1])  # type: ignore[index]
+            messages.append(self._at(slot))
+            senders.append(self._at(slot + 1))
             position += 1
         return messages, senders
 
     def remove(self, position: int) -> object:
         """Take the message at `position` out of the order; those before it move up by one."""
+        if COMPILED:
+            bring_to_front(self, position)
+            return pop_first(self)
         buf = self.buf
         slot = (self.head + position * 2) & self.mask
         message = buf[slot]  # type: ignore[index]
@@ -120,7 +137,10 @@ class Ring:
         return message
 
     def grow(self) -> None:
-        """Double the list, oldest message first."""
+        """Double the array, oldest message first."""
+        if COMPILED:
+            grow_array(self)
+            return
         while True:
             old = self.buf
             if old is None:
@@ -130,15 +150,21 @@ class Ring:
             # Making a list may run a finalizer that sends a message here: only a ring that stood still is replaced.
             if self.buf is old:
                 break
-        if COMPILED and not is_tracked(self):
-            untrack(new)  # whoever made the ring has it followed by the garbage collector, or not, with all it holds
         self.buf = new
         self.mask = len(new) - 1
         self.head = 0
 
     def trim(self) -> None:
-        """Give a large list back; the ring must be empty."""
-        if self.mask >= KEPT:
-            self.buf = None
-            self.mask = -1
-            self.head = 0
+        """Give a large array back; the ring must be empty."""
+        if self.mask < KEPT:
+            return
+        if COMPILED:
+            free_array(self)
+            return
+        self.buf = None
+        self.mask = NO_SLOTS
+        self.head = 0
+
+
+if COMPILED:
+    show_ring(Ring())

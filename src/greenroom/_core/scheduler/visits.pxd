@@ -1,16 +1,17 @@
 import cython
+from cpython.ref cimport PyObject
+from greenroom._core.capi cimport COMPILED, pass_on
 from greenroom._core.mailbox.cell cimport Cell, call_handler
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.observerhooks cimport ObserverHooks
 from greenroom._core.timing.tickbudget cimport TickBudget, counter
-from greenroom._core.mailbox.ring cimport take_slot
+from greenroom._core.mailbox.ring cimport take_first
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.receipt cimport Receipt
 from greenroom._core.scheduler.inhand cimport InHand
 from greenroom._core.scheduler.stepping cimport HandlerTask, Stepper
 from greenroom._core.behavior cimport BehaviorBase, is_generator
 
-cdef bint COMPILED
 cdef double LINGER, NEVER
 cdef int OFFLOADED, HELD, ORDERS, PROPAGATES, RECEIPTS, RESUME, ROOM, NOTED, NOTIFY_TAKEN
 cdef int ADRIFT
@@ -68,3 +69,13 @@ cdef class Visits(InHand):
     cdef int _note_large(self, Cell cell) except -1
     @cython.locals(cell=Cell)
     cdef _trim(self)
+
+# The references of the ring are passed on. What was in hand before may go with that, when the ring is in order again.
+cdef inline void take_in_hand(Visits visits, Cell cell) noexcept:
+    cdef PyObject *sender
+    cdef PyObject *message = take_first(cell, &sender)
+    visits.message = pass_on(message)
+    visits.sender = pass_on(sender)
+
+cdef inline object call_with_message(Visits visits, Cell cell):
+    return call_handler(cell, <PyObject *>visits.message)

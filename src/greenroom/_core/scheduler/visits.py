@@ -170,22 +170,21 @@ class Visits(InHand):
             else:
                 if cell.count == 0:
                     break
-                head = cell.head
                 if COMPILED:
-                    message = take_slot(cell, head)
-                    sender = take_slot(cell, head + 1)
+                    take_in_hand(self, cell)
                 else:
+                    head = cell.head
                     buf = cell.buf
                     message = buf[head]  # type: ignore[index]
                     sender = buf[head + 1]  # type: ignore[index]
                     buf[head] = buf[head + 1] = None  # type: ignore[index]
-                cell.head = (head + 2) & cell.mask
-                cell.count -= 1
-                # The last message and sender may go with these: their finalizers find the ring in order.
-                self.message = message
-                self.sender = sender
+                    cell.head = (head + 2) & cell.mask
+                    cell.count -= 1
+                    # The last message and sender may go with these: their finalizers find the ring in order.
+                    self.message = message
+                    self.sender = sender
                 self.kind = MESSAGE
-                result = call_handler(cell, message) if COMPILED else cell.handler(cell.subject, message)
+                result = call_with_message(self, cell) if COMPILED else cell.handler(cell.subject, message)
                 if result is None and self.kind == MESSAGE:
                     self.kind = NOTHING
                     cell.handled += 1
