@@ -253,12 +253,11 @@ class Thing:
 @pytest.mark.parametrize("count", [1, FIRST_SIZE, 5 * FIRST_SIZE])
 def test_a_queue_that_goes_lets_go_of_all_who_stand_in_it(count: int) -> None:
     queue = queue_of(0, 14)
-    alive = []
-    for _ in range(count):
-        thing = Thing()
-        alive.append(weakref.ref(thing))
-        queue.push(thing)
-    del queue, thing
+    things = [Thing() for _ in range(count)]
+    alive = [weakref.ref(thing) for thing in things]
+    while things:
+        queue.push(things.pop())
+    del queue
     assert [one() for one in alive] == [None] * count
 
 

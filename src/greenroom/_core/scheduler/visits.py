@@ -184,7 +184,7 @@ class Visits(InHand):
                     self.message = message
                     self.sender = sender
                 self.kind = MESSAGE
-                result = call_with_message(self, cell) if COMPILED else cell.handler(cell.subject, message)
+                result = call_with_message(self, cell) if COMPILED else cell.handler(cell.subject, self.message)
                 if result is None and self.kind == MESSAGE:
                     self.kind = NOTHING
                     cell.handled += 1
