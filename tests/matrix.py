@@ -3,13 +3,14 @@
 A *case* is one set of a test's parameters, a *backend* is what runs its actors (asyncio, uvloop, a dispatcher, a
 simulation), a *build* is compiled or plain Python. `--matrix=pairs` runs every case once in either build, each time on
 another backend, and every backend at least once, in one build or the other. `--matrix=all` runs every case on every
-backend; but if a test has many cases, not each of them with every dispatcher. `--matrix=rest` is what `pairs` leaves.
+backend; but if a test has many cases, not each of them with every dispatcher. `--matrix=rest` runs what `pairs` leaves
+of that, each case on each backend in one build or the other: together they have every case in both builds and on every
+backend.
 
-Of tests of what is not compiled, and of long ones, `pairs` runs each case in one build alone, and `rest` what is left
-of it in one build or the other, so that both builds see each case. Simulations, too, are run in one build or the other:
-they are the same in both, which has its own tests. Tests without a backend of what is the same in both builds are in
-the `pairs` of one and in the `rest` of the other; so are long ones. Those of wheels, types and pages are in one `rest`
-alone.
+Of tests of what is not compiled, and of long ones, `pairs` runs each case in one build alone; `rest` then sees to it
+that both builds see each case. Tests without a backend of what is the same in both builds are in the `pairs` of one and
+in the `rest` of the other; so are long ones. Those of wheels, types, pages, examples and of what starts many processes
+are in one `rest` alone.
 
 What is dealt to a test depends on nothing but its name and its own parameters, so it is the same whichever tests are
 collected, by whichever worker and in whatever order.
@@ -136,8 +137,7 @@ def share(runs: Sequence[Run], dealt: dict[str, set[Run]], turn: int) -> dict[st
 def select(runs: Sequence[Run], turn: int, build: str, matrix: str, path: str = "") -> set[Run]:
     """The runs of a test in a build; `path` is its file's."""
     dealt = pairs(runs, turn)
-    is_halved = path.startswith(NOT_COMPILED + LONG)
-    if is_halved:
+    if path.startswith(NOT_COMPILED + LONG):
         dealt = halve(dealt, (case for case, _ in runs), turn)
     chosen = dealt[build]
     match matrix:
@@ -146,10 +146,7 @@ def select(runs: Sequence[Run], turn: int, build: str, matrix: str, path: str = 
         case "all":
             return everything(runs, build) | chosen
         case _:
-            shared = share(runs, dealt, turn)[build]
-            if is_halved:
-                return shared
-            return {run for run in everything(runs, build) - chosen if run[1] != SIMULATION or run in shared}
+            return share(runs, dealt, turn)[build]
 
 
 NOT_COMPILED = (
@@ -161,10 +158,14 @@ NOT_COMPILED = (
 )
 """Tests of modules that are plain Python in both builds."""
 LONG = (
+    "tests/conformance/test_ask_deadlock.py",
+    "tests/conformance/test_ask_failures.py",
+    "tests/conformance/test_forcing.py",
     "tests/conformance/test_ordering.py",
     "tests/conformance/test_shutdown_busy.py",
     "tests/conformance/test_stop_order.py",
     "tests/conformance/test_watch_many.py",
+    "tests/system/loops/test_endurance.py",
     "tests/system/loops/test_simulated_circles.py",
     "tests/system/test_forgotten",
     "tests/system/test_out_of_memory.py",
@@ -173,16 +174,13 @@ LONG = (
     "tests/testing/simulating/test_races_between_loops.py",
     "tests/testing/simulating/test_several_loops.py",
     "tests/tools/test_chaos.py",
-    "tests/test_recipes.py",
 )
-"""Tests of what is compiled, with many actors or in programs of their own."""
+"""Tests of what is compiled, that take long."""
 ONE_BUILD = (
     *NOT_COMPILED,
     *LONG,
     "docs/",
     "README.md",
-    "tests/benchmarks/",
-    "tests/examples/",
     "tests/policy/",
     "tests/testing/checks/",
     "tests/testing/exploring/",
@@ -205,7 +203,16 @@ ONE_BUILD = (
 TOGETHER = ("docs/", "README.md")
 """Of those, the ones whose tests build on one another, a file at a time."""
 ONCE = {
+    "tests/benchmarks/": "compiled",
+    "tests/examples/": "compiled",
+    "tests/meta/interop/": "pure",
     "tests/packaging/": "compiled",
+    "tests/system/dispatchers/processes/pool/test_process.py": "pure",
+    "tests/testing/exploring/test_workerpool.py": "pure",
+    "tests/testing/test_machine.py": "pure",
+    "tests/testing/test_plugin.py": "pure",
+    "tests/testing/test_strategies_shrinking.py": "compiled",
+    "tests/test_recipes.py": "compiled",
     "tests/typing/": "pure",
     "tests/test_bug_page.py": "compiled",
     "tests/test_house.py::test_every_module_imports_alone": "compiled",
