@@ -102,14 +102,19 @@ def everything(runs: Iterable[Run], build: str) -> set[Run]:
 
 
 def halve(dealt: dict[str, set[Run]], cases: Iterable[Case], turn: int) -> dict[str, set[Run]]:
-    """Of what is dealt, each case in one build alone.
+    """Of what is dealt, each case once, in one build.
 
     >>> dealt = halve({"compiled": {("a", "uvloop"), ("b", "asyncio")}, "pure": {("a", "asyncio")}}, "ab", turn=0)
     >>> sorted(dealt["compiled"]), sorted(dealt["pure"])
     ([('a', 'uvloop')], [])
     """
-    home = {case: BUILDS[(turn + number) % len(BUILDS)] for number, case in enumerate(dict.fromkeys(cases))}
-    return {build: {run for run in held if home[run[0]] == build} for build, held in dealt.items()}
+    halved: dict[str, set[Run]] = {build: set() for build in dealt}
+    for number, case in enumerate(dict.fromkeys(cases)):
+        build = BUILDS[(turn + number) % len(BUILDS)]
+        held = [(case, backend) for backend in BACKENDS if (case, backend) in dealt[build]]
+        if held:
+            halved[build].add(held[turn // len(BUILDS) % len(held)])
+    return halved
 
 
 def share(runs: Sequence[Run], dealt: dict[str, set[Run]], turn: int) -> dict[str, set[Run]]:

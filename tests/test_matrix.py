@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests import seeds
@@ -122,10 +122,11 @@ def test_a_case_is_simulated_in_one_build_alone(offers: list[set[str]], turn: in
 @given(OFFERS, TURNS)
 def test_a_case_of_what_is_not_compiled_is_in_the_pairs_of_one_build(offers: list[set[str]], turn: int) -> None:
     runs = runs_of(offers)
-    homes = Counter(case for build in BUILDS for case in {case for case, _ in select(runs, turn, build, PAIRS, PLAIN)})
+    homes = Counter(case for build in BUILDS for case, _ in select(runs, turn, build, PAIRS, PLAIN))
     assert homes == Counter(range(len(offers)))
 
 
+@example([{"asyncio", "parallel", "pinned", "spread"}, {"pinned", "simulation", "uvloop"}, {"parallel"}], 255)
 @given(OFFERS, TURNS)
 def test_a_run_of_what_is_not_compiled_is_left_to_one_build_and_a_case_to_both(
     offers: list[set[str]], turn: int
