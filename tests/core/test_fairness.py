@@ -71,6 +71,41 @@ def test_three_cells_with_a_hundred_messages_each_and_a_budget_of_ten_take_turns
     assert hall.visits() == [("a", 10), ("b", 10), ("c", 10)] * 10
 
 
+@pytest.mark.parametrize("budget", [1, 2, 3])
+def test_orders_before_between_and_after_messages_take_nothing_of_a_budget(budget: int) -> None:
+    hall = Hall(per_visit=budget)
+
+    def then(name: str, message: Any) -> None:
+        if name == "a":
+            for _ in range(2):
+                ordering.order(lambda _: hall.log.append(("a", "order")))
+
+    ordering = hall.spawn("a", then)
+    for number in range(2 * budget):
+        ordering.tell(number)
+    ordering.order(lambda _: hall.log.append(("a", "first")))
+    hall.fill("b", 2 * budget)
+    hall.loop.run_until_idle()
+    of_one = [kind for number in range(budget) for kind in (number, "order", "order")]
+    of_other = [kind for number in range(budget, 2 * budget) for kind in (number, "order", "order")]
+    assert [said for name, said in hall.log if name == "a"] == ["first", *of_one, *of_other]
+    assert hall.visits() == [("a", 1 + 3 * budget), ("b", budget), ("a", 3 * budget), ("b", budget)]
+
+
+def test_an_actor_that_orders_itself_about_without_end_does_not_outlast_a_tick() -> None:
+    hall = Hall(seconds=0.5)
+
+    def again(cell: Cell) -> None:
+        hall.clock.step(hall.clock.now() + 0.1)
+        hall.log.append(("a", "order"))
+        cell.order(again)
+
+    hall.spawn("a").order(again)
+    hall.spawn("b").tell(1)
+    assert hall.tick() == ["a"] * 5
+    assert hall.tick()[0] == "b"
+
+
 @settings(max_examples=60, deadline=None)
 @given(budget=st.integers(1, 12), depths=st.lists(st.integers(0, 40), min_size=1, max_size=6))
 def test_with_budget_n_a_visit_handles_at_most_n_and_all_take_turns(budget: int, depths: list[int]) -> None:
@@ -89,7 +124,7 @@ def test_with_budget_n_a_visit_handles_at_most_n_and_all_take_turns(budget: int,
     assert [name for name, _ in hall.log] == expected
 
 
-def test_a_budget_holds_in_all_lanes_together_and_for_notices_and_orders() -> None:
+def test_a_budget_holds_in_all_lanes_together_and_for_notices_and_leaves_orders_out() -> None:
     hall = Hall(per_visit=10)
     mixed, other = hall.spawn("mixed"), hall.spawn("other")
     for number in range(10):
@@ -99,7 +134,7 @@ def test_a_budget_holds_in_all_lanes_together_and_for_notices_and_orders() -> No
         other.tell(number)
         other.tell(number)
     hall.loop.run_until_idle()
-    assert hall.visits() == [("mixed", 10), ("other", 10), ("mixed", 10), ("other", 10), ("mixed", 10)]
+    assert hall.visits() == [("mixed", 20), ("other", 10), ("mixed", 10), ("other", 10)]
 
 
 def test_a_tick_makes_exactly_as_many_visits_as_it_may() -> None:

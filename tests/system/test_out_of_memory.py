@@ -145,7 +145,7 @@ async def main(what):
             for _ in range(10):
                 await asyncio.sleep(0)
         else:
-            # Little enough for a mailbox to be what cannot grow. Where not even a number can be made any more, CPython 3.11
+            # Little enough for a mailbox to be what cannot grow. Where not even a number can be made, CPython 3.11
             # itself goes round in circles: it wants one for every handler that an exception comes by.
             limit((10 if what == "log" else 16) << 20)
             acts = {
