@@ -1,7 +1,8 @@
-"""Many little worlds that never meet, on one loop or on several: what further cores are good for.
+"""Little worlds on one loop or on several, which never meet: what further cores are good for. And some that do meet.
 
 ``pairs``: 64 pairs play ping-pong. ``rings``: a token goes round in each of 100 rings of 100 actors.
 ``busy``: two actors that only compute, on two loops at once, over one after the other.
+``crossing``: 256 pairs play ping-pong, with one of each pair on either loop: every message goes from one to the other.
 
 The rates are by the wall clock. Several loops need a Python without the GIL to be faster than one. The rate per second
 of CPU time is given with it. ``0`` loops are two processes with one loop each, at the same time: as they share nothing
@@ -21,11 +22,12 @@ from functools import partial
 from benchmarks.ours.guests import crunch
 from benchmarks.ours.stage import expect_all_handled, perform
 from benchmarks.program import Report, Unavailable, expect, main, settle
-from greenroom import Actor, ActorRef, ActorSystem, SystemConfig
+from greenroom import Actor, ActorRef, ActorSystem, Loop, SystemConfig
 
 PAIRS = 64
 RINGS = 100
 NODES = 100
+CROSSING = 256
 START = "start"
 PER_CPU_SECOND = "per second of CPU time"
 
@@ -82,6 +84,30 @@ async def _go_round(number: int, nodes: int, n: int, system: ActorSystem) -> Rep
     return Report(number * hops / took, {PER_CPU_SECOND: number * hops / busy_for})
 
 
+def crossing(loops: int, n: int) -> Report:
+    """``n`` messages in all, each to the other loop; with one loop, each to an actor beside."""
+    other = "other" if loops == 2 else "concurrent"
+    dispatchers = {"other": Loop()} if loops == 2 else {}
+    return perform(partial(_cross, n, other), config=SystemConfig(dispatchers=dispatchers))
+
+
+async def _cross(n: int, other: str, system: ActorSystem) -> Report:
+    hops = n // CROSSING
+    pairs = [(system.spawn(Node), system.spawn(Node, dispatcher=other)) for _ in range(CROSSING)]
+    for here, there in pairs:
+        here.tell(there)
+        there.tell(here)
+    await system.settle()
+    settle()
+    began, busy_before = time.perf_counter(), time.process_time()
+    for here, _ in pairs:
+        here.tell(hops)
+    await system.settle()
+    took, busy_for = time.perf_counter() - began, time.process_time() - busy_before
+    await expect_all_handled(system, CROSSING * (2 + hops + 1))
+    return Report(CROSSING * hops / took, {PER_CPU_SECOND: CROSSING * hops / busy_for})
+
+
 def _tell_all(refs: Sequence[ActorRef[int | str, None]], message: int | str) -> None:
     for ref in refs:
         ref.tell(message)
@@ -130,6 +156,8 @@ def run(program: str, loops: int, n: int) -> Report:
         require_no_gil()
     if program == "busy":
         return busy(loops, n)
+    if program == "crossing":
+        return crossing(loops, n)
     number, nodes = (PAIRS, 2) if program == "pairs" else (RINGS, NODES)
     return circles(number, nodes, loops, n)
 

@@ -18,6 +18,7 @@ TARGET = at_least(0.8)
 TWO_LOOPS = at_least(1.7)
 WITH_GIL = at_least(1.2)
 TWO_PROCESSES = at_least(0.9)
+BETWEEN_LOOPS = at_least(1_000_000)
 
 BARE = "bare Python"
 # The programs of which the interpreter alone takes the most.
@@ -88,6 +89,18 @@ def _loops_row(row_id: str, work: str, program: str, of_erlang: Target | None) -
 LOOPS: tuple[Row, ...] = (
     _loops_row("P19P", "64 ping-pong pairs, two loops", "pairs", at_least(1.0)),
     _loops_row("P19R", "100 rings of 100, two loops", "rings", None),
+    Row(
+        "P19M",
+        "256 ping-pong pairs across two loops",
+        RATE,
+        python_program(OURS, "programs.loops", ("crossing", "2"), *MESSAGES),
+        (
+            Comparison(None, BETWEEN_LOOPS),
+            Comparison(python_program("on one loop", "programs.loops", ("crossing", "1"), *MESSAGES)),
+        ),
+        rounds=5,
+        quick_rounds=1,
+    ),
     Row(
         "P19C",
         "two busy actors on two loops, over one by one",

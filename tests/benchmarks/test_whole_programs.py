@@ -83,6 +83,11 @@ def test_little_worlds_go_round_on_one_loop_or_two(program: str, number: int) ->
     assert loops.circles(circles, nodes, number, 3000).value > 0.0
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_messages_go_to_and_fro_between_two_loops(number: int) -> None:
+    assert loops.crossing(number, 3000).value > 0.0
+
+
 def test_two_processes_do_the_work_of_two_loops() -> None:
     assert loops.run("pairs", 0, 2000).value > 0.0
 
