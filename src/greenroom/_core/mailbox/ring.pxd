@@ -66,7 +66,6 @@ cdef class Ring:
     cdef PyObject *own[2]
     cdef readonly int mask, head, count
     cpdef set_up_ring(self)
-    @cython.locals(tail=int)
     cpdef push(self, object message, object sender)
     @cython.locals(head=int)
     cpdef push_front(self, object message, object sender)
@@ -74,6 +73,7 @@ cdef class Ring:
     cpdef object pop(self)
     cpdef object message_at(self, int position)
     cpdef object sender_at(self, int position)
+    cdef _put(self, int slot, object message, object sender)
     cdef object _at(self, int slot)
     @cython.locals(messages=list, senders=list, slot=int, last=int)
     cpdef tuple peek(self, int position, int most)

@@ -53,13 +53,7 @@ class Ring:
         """Append a message."""
         while self.count * 2 > self.mask:
             self.grow()
-        tail = (self.head + self.count * 2) & self.mask
-        if COMPILED:
-            put_at(self, tail, message, sender)
-        else:
-            buf = self.buf
-            buf[tail] = message  # type: ignore[index]
-            buf[tail + 1] = sender  # type: ignore[index]
+        self._put((self.head + self.count * 2) & self.mask, message, sender)
         self.count += 1
 
     def push_front(self, message: object, sender: object) -> None:
@@ -67,12 +61,7 @@ class Ring:
         while self.count * 2 > self.mask:
             self.grow()
         head = (self.head - 2) & self.mask
-        if COMPILED:
-            put_at(self, head, message, sender)
-        else:
-            buf = self.buf
-            buf[head] = message  # type: ignore[index]
-            buf[head + 1] = sender  # type: ignore[index]
+        self._put(head, message, sender)
         self.head = head
         self.count += 1
 
@@ -102,6 +91,13 @@ class Ring:
     def sender_at(self, position: int) -> object:
         """The sender of the message at `position`, counted from the oldest; there must be one."""
         return self._at(((self.head + position * 2) & self.mask) + 1)
+
+    def _put(self, slot: int, message: object, sender: object) -> None:
+        if COMPILED:
+            put_at(self, slot, message, sender)
+            return
+        self.buf[slot] = message  # type: ignore[index]
+        self.buf[slot + 1] = sender  # type: ignore[index]
 
     def _at(self, slot: int) -> object:
         return slot_at(self, slot) if COMPILED else self.buf[slot]  # type: ignore[index]
