@@ -2,6 +2,7 @@ import cython
 from cpython.ref cimport PyObject
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from greenroom._core.capi cimport COMPILED, drop, new_reference, pass_on
+from greenroom._core.gcgenerations cimport GCLinks, give_back, set_aside
 
 cdef extern from *:
     """
@@ -46,6 +47,7 @@ cdef class RunQueue:
     cdef public InboundBase inbound
     cdef public AdmissionBase admission
     cdef public bint asleep
+    cdef GCLinks aside
     cdef object __weakref__
     cpdef int push(self, object cell) except -1
     cpdef make_room(self, Py_ssize_t cells)
@@ -54,6 +56,7 @@ cdef class RunQueue:
     cpdef object take(self)
     cpdef object at(self, Py_ssize_t position)
     cpdef bring_forward(self, Py_ssize_t position)
+    cpdef give_back(self)
     @cython.locals(old=list, new=list)
     cdef _grow(self)
 
@@ -95,3 +98,10 @@ cdef inline void free_cells(RunQueue runq) noexcept:
 cdef inline void show_queue(RunQueue runq) noexcept:
     cdef char *start = <char *><void *>runq
     greenroom_show_queue(RunQueue, <char *>&runq.cells - start, <char *>&runq.mask - start)
+
+# Of an actor that has ended on this queue's loop, and whose cell therefore has this queue.
+cdef inline void set_thing_aside(RunQueue runq, object thing) noexcept:
+    set_aside(&runq.aside, thing)
+
+cdef inline void give_all_back(RunQueue runq) noexcept:
+    give_back(&runq.aside)

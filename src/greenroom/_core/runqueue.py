@@ -139,6 +139,11 @@ class RunQueue:
             position -= 1
         self.buf[self.head] = chosen
 
+    def give_back(self) -> None:
+        """Have the garbage collector walk over what is left of actors that have ended: the loop ends, too."""
+        if COMPILED:
+            give_all_back(self)
+
     def _grow(self) -> None:
         if COMPILED:
             make_cells(self, 2 * (self.mask + 1))

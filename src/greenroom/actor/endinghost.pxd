@@ -3,7 +3,7 @@ cimport greenroom._core.generators
 from greenroom._core.capi cimport COMPILED, is_tracked
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom.actor.hookhost cimport HookHost
-from greenroom.actor.life.gctracking cimport track_actor
+from greenroom.actor.life.gctracking cimport leads_nowhere, leave_remains, track_actor, track_instance
 from greenroom.actor.life.spec cimport ActorClassInfo, class_info_of
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.records.record cimport ActorRecord, ChildList, Tombstone, tombstone_of
@@ -31,7 +31,7 @@ cdef class EndingHost(HookHost):
     @cython.locals(record=ActorRecord, class_info=ActorClassInfo, has_children=bint)
     cpdef object _end(self, Cell cell, object reason)
     cpdef object _end_with_hooks(self, Cell cell, ActorRecord record, ActorClassInfo class_info, object reason)
-    @cython.locals(ref=Address, parent=Address, above=ActorRecord, child_list=ChildList)
+    @cython.locals(ref=Address, parent=Address, above=ActorRecord, child_list=ChildList, is_hidden=bint)
     cpdef finish(self, Cell cell, ActorRecord record, object reason)
     cdef _tell_system(self, Cell cell, object reason)
     @cython.locals(record=ActorRecord)

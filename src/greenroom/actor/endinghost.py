@@ -19,7 +19,7 @@ from greenroom.actor.failure.reports import report_undecided
 from greenroom.actor.hookhost import HookHost
 from greenroom.actor.life import ending, forcing, restarting
 from greenroom.actor.life.ending import CLOSING, LEAVING, NONE, WAITING
-from greenroom.actor.life.gctracking import track_actor
+from greenroom.actor.life.gctracking import leads_nowhere, leave_remains, track_actor, track_instance
 from greenroom.actor.life.hooks import begin, inspect
 from greenroom.actor.life.restarting import RestartOrder
 from greenroom.actor.life.spec import class_info_of
@@ -345,8 +345,10 @@ class EndingHost(HookHost):
             return  # it has been forced to end meanwhile
         ref = cell.ref
         extras = record.extras
-        if COMPILED and not is_tracked(record):
+        is_hidden = COMPILED and not is_tracked(record)
+        if is_hidden and not leads_nowhere(cell, record, reason):
             track_actor(record, record.spec)
+            is_hidden = False
         if record.state == STOPPING:
             self.enter(record, STOPPED)
         if extras is not None:
@@ -372,7 +374,11 @@ class EndingHost(HookHost):
             self.discards.note(cell, None)  # an actor that has no hooks has not been drained
         self.loop.retire(cell, "stopped")
         self.enter(record, TERMINATED)
+        if is_hidden:
+            track_instance(record)
         cell.let_actor_go()
+        if is_hidden:
+            leave_remains(record, cell, ref)
         self.terminated += 1
         # Observers first: whoever has heard of the end, on whichever thread, finds that they have.
         if self.loop.hooks.actor_stopped:

@@ -317,5 +317,6 @@ class Loop:
             except BaseException as exc:
                 failures.append(exc)
         self.timers.clear()
+        self.runq.give_back()
         if failures:
             raise failures[0]
