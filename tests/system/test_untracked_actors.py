@@ -101,7 +101,7 @@ def test_an_instance_that_was_not_tracked_is_collected_after_a_restart() -> None
             ref, instance = await spawn_among_many(system)
             ref.tell("fail")
             await system.settle()
-            ref._cell.record.spec.args[0].clear()  # what it has put itself into
+            ref._cell.record.args[0].clear()  # what it has put itself into
             gc.collect()
             assert instance() is None
             assert ref.is_alive

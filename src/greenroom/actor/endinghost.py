@@ -175,7 +175,7 @@ class EndingHost(HookHost):
             return
         if reason is KILLED:
             extras = record.ensure_extras()
-            if record.phase != ending.CLOSING:
+            if record.phase != CLOSING:
                 extras.ending = KILLED
             if cell.orders is not None:
                 self._overtake(cell)
@@ -347,7 +347,7 @@ class EndingHost(HookHost):
         extras = record.extras
         is_hidden = COMPILED and not is_tracked(record)
         if is_hidden and not leads_nowhere(cell, record, reason):
-            track_actor(record, record.spec)
+            track_actor(record)
             is_hidden = False
         if record.state == STOPPING:
             self.enter(record, STOPPED)
@@ -406,7 +406,7 @@ class EndingHost(HookHost):
     def _tell_parent(self, cell: Cell, ref: ActorRef, reason: ExitReason, restart_state: RestartState | None) -> None:
         record = cell.record
         extras = record.extras
-        if record.phase == ending.WAITING:
+        if record.phase == WAITING:
             if record.child_list.count == 0:
                 cell.order(self._close_order)
             elif extras is not None and extras.orderly:

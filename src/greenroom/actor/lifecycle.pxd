@@ -6,7 +6,7 @@ from greenroom.actor.endinghost cimport EndingHost
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.records.record cimport ActorRecord, ChildList, tombstone_of
 from greenroom.actor.life.gctracking cimport untrack_instance, untrack_actor
-from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, class_info_of, spec_of
+from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, args_of, class_info_of, spec_of
 
 cdef Py_ssize_t TRACKED
 cdef int WAITING, CLOSING
@@ -26,7 +26,7 @@ cdef class Lifecycle(EndingHost):
     cpdef object spawn(
         self,
         object factory,
-        object args,
+        tuple args,
         object kwargs,
         object parent,
         object name,

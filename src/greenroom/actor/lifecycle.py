@@ -29,7 +29,7 @@ from greenroom.actor.life import ending, forcing, notices, restarting, starting
 from greenroom.actor.life.ending import CLOSING, WAITING
 from greenroom.actor.life.gctracking import TRACKED, untrack_actor, untrack_instance
 from greenroom.actor.life.hooks import begin, call_hook, hand_to_actor
-from greenroom.actor.life.spec import BEHAVIOR, HANDLER, class_info_of, spec_of
+from greenroom.actor.life.spec import BEHAVIOR, HANDLER, args_of, class_info_of, spec_of
 from greenroom.actor.messaging.address import direct
 from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.signals import (
@@ -129,6 +129,8 @@ class Lifecycle(EndingHost):
         unless the spawn has its own. 9 It stands among its siblings. 10 It is ordered to start; 11 the ref is returned.
         """
         spec = spec_of(factory, args, kwargs)
+        if spec.factory is not factory:
+            args = args_of(factory, args)
         if self.closed:
             raise SystemStopped(self.port.name)
         if parent is None:
@@ -141,8 +143,8 @@ class Lifecycle(EndingHost):
             child_list.require_free(name, parent)
         executor = None
         if dispatcher is not None or self.has_placement:
-            dispatcher, executor = self.port._executor_for(self, dispatcher, spec, name, parent)
-        if site is None and (spec.args or spec.kwargs or not spec.is_proven()):
+            dispatcher, executor = self.port._executor_for(self, dispatcher, spec, args, name, parent)
+        if site is None and (args or spec.kwargs or not spec.is_proven()):
             by_context = parent is not None
             if COMPILED:
                 site = caller(by_context, self._site, BY_CONTEXT, BY_OFFLOADED)
@@ -163,6 +165,7 @@ class Lifecycle(EndingHost):
                 record = new_object(LoopContext) if COMPILED else LoopContext()
             record.cell = cell
             record.spec = spec
+            record.args = args
             if settings is not None and settings is not self.settings:
                 record.ensure_extras().settings = settings
             if drain is not None:
@@ -181,7 +184,7 @@ class Lifecycle(EndingHost):
         if self._places is not None and parent is None:
             self._places[cell] = next(self._counter)
         if COMPILED and self.loop.table.counted > TRACKED:
-            untrack_actor(record, spec)
+            untrack_actor(record)
         self.spawned += 1
         return ref
 
@@ -273,7 +276,7 @@ class Lifecycle(EndingHost):
             cell.put_code(spec.factory, record)
             self.begin_to_run(cell, record)
             return None
-        actor = spec.factory(*spec.args, **spec.kwargs) if spec.kwargs else spec.factory(*spec.args)
+        actor = spec.factory(*record.args, **spec.kwargs) if spec.kwargs else spec.factory(*record.args)
         class_info = spec.class_info
         if class_info is None or type(actor) is not class_info.actor_class:  # its `__new__` has its own mind
             starting.install_actor(record, actor)
@@ -281,7 +284,7 @@ class Lifecycle(EndingHost):
         else:
             actor.ctx = record
             cell.put_code(class_info.handler, actor)
-            if spec is class_info.spec:
+            if not record.args and spec is class_info.spec:
                 class_info.proven = True
         if COMPILED:
             untrack_instance(record, actor)

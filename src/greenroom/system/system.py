@@ -321,13 +321,19 @@ class ActorSystem(Running, Spawns, Spawner):
         return of_loops if self._dispatchers is None else of_loops + self._dispatchers.close()
 
     def _executor_for(
-        self, life: Lifecycle, dispatcher: str | None, spec: ActorSpec, name: str | None, parent: ActorRef | None
+        self,
+        life: Lifecycle,
+        dispatcher: str | None,
+        spec: ActorSpec,
+        args: tuple[object, ...],
+        name: str | None,
+        parent: ActorRef | None,
     ) -> tuple[str | None, Executor | None]:
         """The dispatcher and the executor of a new actor; None for the loop's own thread."""
         if dispatcher == CONCURRENT:
             return None, None
         owner = self if life is self._life or self._loops is None else self._loops.thread_of(life)
-        return self.dispatchers.executor_for(owner, dispatcher, spec, name, parent)
+        return self.dispatchers.executor_for(owner, dispatcher, spec, args, name, parent)
 
     # -- what `SystemPort` asks for
 

@@ -148,7 +148,7 @@ class Spawned(Effect):
         drain = None if record.extras is None else record.extras.drain
         self.ref = record.cell.ref
         self.factory = spec.factory
-        self.args = spec.args
+        self.args = record.args
         self.kwargs = spec.kwargs
         self.supervision = settings.supervision
         self.mailbox = record.cell.config

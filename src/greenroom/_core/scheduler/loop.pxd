@@ -1,5 +1,5 @@
 import cython
-from greenroom._core.capi cimport COMPILED, thread_ident
+from greenroom._core.capi cimport COMPILED, new_object, thread_ident
 from greenroom._core.current cimport begin_tick, end_tick
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.mailbox.mailbox cimport Mailbox

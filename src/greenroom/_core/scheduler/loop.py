@@ -165,7 +165,7 @@ class Loop:
         config = _DEFAULT_MAILBOX if mailbox is None else mailbox
         if self._mailbox.config is not config:
             self._mailbox = Mailbox(config)
-        cell = Cell.__new__(Cell)
+        cell = new_object(Cell) if COMPILED else Cell.__new__(Cell)
         cell.set_up(self, self.runq, handler, subject, self._mailbox)
         if self.is_guarded:
             self._guard(cell)

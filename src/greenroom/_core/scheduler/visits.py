@@ -212,7 +212,11 @@ class Visits(InHand):
         if cell.flags & ORDERS:
             action = cell.take_order()
             self.kind, self.message, self.sender = ORDERED, action, None
-            return self._conclude(cell, action(cell))
+            result = action(cell)
+            if result is None:
+                self.kind = NOTHING
+                return True
+            return self._conclude(cell, result)
         if cell.flags & HELD:
             return False
         lane = cell.choose()

@@ -186,7 +186,7 @@ def close(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
             life.set_deadline(cell, record)
         yield from attempt_hook(record, "post_stop", PostStop())
     elif type(cell.ref) is Alias:  # what it was spawned with holds sockets and files already
-        yield from do(record, record.spec.args[0].end_unstarted, extras.ending)
+        yield from do(record, record.args[0].end_unstarted, extras.ending)
     life.conclude(cell, record)
 
 

@@ -3,19 +3,18 @@ from greenroom._core.capi cimport COMPILED, can_be_tracked, is_tracked, track, u
 from greenroom._core.gcgenerations cimport is_last_reference
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.runqueue cimport set_thing_aside
-from greenroom.actor.life.spec cimport ActorSpec
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.records.record cimport ActorRecord
 
 cdef object NORMAL, SHUTDOWN
 
-cpdef untrack_actor(ActorRecord record, ActorSpec spec)
+cpdef untrack_actor(ActorRecord record)
 cpdef untrack_instance(ActorRecord record, object actor)
 cpdef bint leads_nowhere(Cell cell, ActorRecord record, object reason) except? False
 cpdef leave_remains(ActorRecord record, Cell cell, Address ref)
-cpdef track_actor(ActorRecord record, ActorSpec spec)
+cpdef track_actor(ActorRecord record)
 cpdef track_instance(ActorRecord record)
-cdef _track_record(ActorRecord record, ActorSpec spec)
+cdef _track_record(ActorRecord record)
 cdef _track(object thing)
 
 cdef inline bint is_last(ActorRecord record) noexcept:

@@ -1,7 +1,7 @@
 """Hides living actors from the garbage collector, when there are many. Only when compiled.
 
 A hundred thousand actors took the collector as long as everything else that they did (`make bench`, P18F): each was
-seven objects to traverse, again and again, though none of them could be garbage, because their system has them. The
+six objects to traverse, again and again, though none of them could be garbage, because their system has them. The
 price: a system that is dropped with more actors than are tracked, and never stopped, is not collected.
 
 At its end, what others may still have of an actor is tracked again: it may be part of a reference cycle, through the
@@ -20,7 +20,6 @@ from greenroom.exits import NORMAL, SHUTDOWN
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
-    from greenroom.actor.life.spec import ActorSpec
     from greenroom.actor.messaging.address import Address
     from greenroom.exits import ExitReason
 
@@ -38,14 +37,13 @@ TRACKED = 1000
 """How many actors of a loop the garbage collector tracks."""
 
 
-def untrack_actor(record: ActorRecord, spec: ActorSpec) -> None:
+def untrack_actor(record: ActorRecord) -> None:
     """Hide an actor that has just been spawned from the garbage collector."""
     untrack(record)
     untrack(record.cell)
     untrack(record.cell.ref)
-    if spec.args:
-        untrack(spec)
-        untrack(spec.args)
+    if record.args:
+        untrack(record.args)
 
 
 def untrack_instance(record: ActorRecord, actor: object) -> None:
@@ -72,12 +70,12 @@ def leave_remains(record: ActorRecord, cell: Cell, ref: Address) -> None:
     if is_tracked(cell.record):
         set_thing_aside(cell.runq, cell.record)
     if not is_last(record):
-        _track_record(record, record.spec)
+        _track_record(record)
 
 
-def track_actor(record: ActorRecord, spec: ActorSpec) -> None:
+def track_actor(record: ActorRecord) -> None:
     """Have all of an actor tracked again: it ends."""
-    _track_record(record, spec)
+    _track_record(record)
     _track(record.cell)
     _track(record.cell.ref)
     track_instance(record)
@@ -92,13 +90,12 @@ def track_instance(record: ActorRecord) -> None:
         _track(record.cell.subject)
 
 
-def _track_record(record: ActorRecord, spec: ActorSpec) -> None:
+def _track_record(record: ActorRecord) -> None:
     _track(record)
+    if record.args:
+        _track(record.args)
     if record.child_list is not None:
         _track(record.child_list)
-    if spec.args:
-        _track(spec)
-        _track(spec.args)
 
 
 def _track(thing: object) -> None:

@@ -44,7 +44,7 @@ def note_spawn(cell: Cell, record: ActorRecord, cause: BaseException) -> bool:
     restart_state = restart_state_of(record)
     if type(cell.subject) is tuple:  # nothing of the actor has been made
         restart_state.spawned_at = _describe(cell.subject)
-    misfit = _misfit(record.spec, cause)
+    misfit = _misfit(record.spec, record.args, cause)
     if misfit and (cause.__traceback__ is None or _ends_in_runtime(cause)):
         set_traceback(cause, None)  # it was not raised in a line of the user's
     if restart_state.spawned_at is None:
@@ -69,7 +69,7 @@ def _describe(site: SpawnSite) -> str | None:
     return f'  File "{code.co_filename}", line {line}, in {code.co_name}' + (f"\n    {source}" if source else "")
 
 
-def _misfit(spec: ActorSpec, cause: BaseException) -> str:
+def _misfit(spec: ActorSpec, args: tuple[object, ...], cause: BaseException) -> str:
     """What was spawned, and what the constructor takes, if that does not fit; empty if it does."""
     if not isinstance(cause, TypeError) or spec.kind not in (CLASS, MAKER):
         return ""
@@ -80,17 +80,17 @@ def _misfit(spec: ActorSpec, cause: BaseException) -> str:
     if signature is None:
         return ""
     try:
-        signature.bind(*spec.args, **spec.kwargs)
+        signature.bind(*args, **spec.kwargs)
     except TypeError:
-        spawned = f"{name}({_shown(spec.args, spec.kwargs)})"
-        return f"its constructor is {name}{signature}, but it was spawned as {spawned}{_taken(spec, signature)}"
+        spawned = f"{name}({_shown(args, spec.kwargs)})"
+        return f"its constructor is {name}{signature}, but it was spawned as {spawned}{_taken(spec, args, signature)}"
     return ""
 
 
-def _taken(spec: ActorSpec, signature: inspect.Signature) -> str:
+def _taken(spec: ActorSpec, args: tuple[object, ...], signature: inspect.Signature) -> str:
     """What may have been meant for the constructor, and was taken for an option of `spawn`."""
     with suppress(TypeError):
-        given = signature.bind_partial(*spec.args, **spec.kwargs).arguments
+        given = signature.bind_partial(*args, **spec.kwargs).arguments
         names = [name for name, one in signature.parameters.items() if one.kind in _BY_KEYWORD and name in OPTIONS]
         taken = next((name for name in names if name not in given), None)
         if taken is not None:

@@ -1,9 +1,8 @@
 import cython
 cimport greenroom._core.generators
-from greenroom._core.capi cimport COMPILED, new_object
 
 cdef object Actor, Behavior, Props
-cdef dict _NOTHING
+cdef dict _NO_KWARGS
 
 @cython.final
 cdef class ActorClassInfo:
@@ -17,12 +16,13 @@ cdef class ActorClassInfo:
 @cython.final
 cdef class ActorSpec:
     cdef readonly int kind
-    cdef readonly object factory, args, kwargs, label
+    cdef readonly object factory, label
+    cdef readonly dict kwargs
     cdef readonly ActorClassInfo class_info
-    cpdef set_up(self, int kind, object factory, object args, object kwargs, ActorClassInfo class_info)
     cpdef bint is_proven(self) except? False
 
-@cython.locals(class_info=ActorClassInfo, spec=ActorSpec)
+@cython.locals(class_info=ActorClassInfo)
 cpdef ActorSpec spec_of(object factory, object args, object kwargs)
+cpdef object args_of(object factory, object args)
 @cython.locals(known=ActorClassInfo)
 cpdef ActorClassInfo class_info_of(object actor_class)

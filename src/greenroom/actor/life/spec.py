@@ -1,5 +1,7 @@
 """How an actor is made: what was given to `spawn`, understood once, so that a restart can make it afresh.
 
+Actors of one class have one spec; what each was given for its constructor stands in its record.
+
 >>> spec_of(42, (), {})
 Traceback (most recent call last):
     ...
@@ -9,10 +11,9 @@ greenroom.errors.NotAnActor: 42 is neither an Actor class nor a function that ma
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.build import COMPILED
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.becoming import positional_arguments
 from greenroom.actor.api.behavior import Behavior, refuse_generator, require_answers
@@ -21,7 +22,7 @@ from greenroom.actor.api.props import Props, label_of
 from greenroom.errors import NotAnActor
 from greenroom.runtimelog import RuntimeLog
 
-_NOTHING: Mapping[str, object] = {}
+_NO_KWARGS: dict[str, object] = {}
 _log = RuntimeLog()
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "OPTIONS",
     "ActorClassInfo",
     "ActorSpec",
+    "args_of",
     "class_info_of",
     "spec_of",
     "warn_of_ambiguity",
@@ -112,38 +114,21 @@ class ActorClassInfo:
         # Whether one of its actors has been made without arguments: then it can be, and where that is asked for is no
         # longer of interest.
         self.proven = False
-        # Shared by all its actors that are spawned without arguments.
-        self.spec = ActorSpec(CLASS, actor_class, (), {}, self)
+        # Shared by all its actors that are spawned without keyword arguments.
+        self.spec = ActorSpec(CLASS, actor_class, {}, self)
 
 
 class ActorSpec:
-    """A factory and its arguments; `class_info` is known from the start if the factory is an actor class."""
+    """A factory and its keyword arguments; `class_info` is known from the start if the factory is an actor class."""
 
-    __slots__ = ("args", "class_info", "factory", "kind", "kwargs", "label")
+    __slots__ = ("class_info", "factory", "kind", "kwargs", "label")
 
     def __init__(
-        self,
-        kind: int,
-        factory: Any,
-        args: tuple[object, ...] = (),
-        kwargs: Mapping[str, object] = _NOTHING,
-        class_info: ActorClassInfo | None = None,
+        self, kind: int, factory: Any, kwargs: dict[str, object], class_info: ActorClassInfo | None = None
     ) -> None:
-        self.set_up(kind, factory, args, kwargs, class_info)
-
-    def set_up(
-        self,
-        kind: int,
-        factory: Any,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-        class_info: ActorClassInfo | None,
-    ) -> None:
-        """What `__init__` does; `spec_of` makes some without one, which takes half as long."""
         self.kind = kind
         self.factory = factory
-        self.args = args
-        self.kwargs = kwargs or _NOTHING  # one for all: a spec lives as long as its actor
+        self.kwargs = kwargs or _NO_KWARGS  # one for all: a spec lives as long as its actor
         self.class_info = class_info
         # What a nameless actor is called after. In a tuple, which tells it from a name.
         self.label = (label_of(factory),) if class_info is None else class_info.label
@@ -157,11 +142,7 @@ def spec_of(factory: object, args: tuple[object, ...], kwargs: dict[str, object]
     """Understand what was given to `spawn`, or say what is wrong with it."""
     if isinstance(factory, type) and issubclass(factory, Actor):
         class_info = class_info_of(factory)
-        if not args and not kwargs:
-            return class_info.spec
-        spec = new_object(ActorSpec) if COMPILED else ActorSpec.__new__(ActorSpec)
-        spec.set_up(CLASS, factory, args, kwargs, class_info)
-        return spec
+        return ActorSpec(CLASS, factory, kwargs, class_info) if kwargs else class_info.spec
     if isinstance(factory, Props):
         if args or kwargs:
             raise NotAnActor(f"{factory!r} has its arguments already: spawn it without more")
@@ -174,13 +155,20 @@ def spec_of(factory: object, args: tuple[object, ...], kwargs: dict[str, object]
     if isinstance(factory, Behavior):
         if args or kwargs:
             raise NotAnActor(f"{factory!r} is a behavior and takes no arguments")
-        return ActorSpec(BEHAVIOR, factory)
+        return ActorSpec(BEHAVIOR, factory, _NO_KWARGS)
     if not callable(factory) or isinstance(factory, type):
         raise NotAnActor(f"{factory!r} is neither an Actor class nor a function that makes or is one")
     if not args and not kwargs and _is_handler(factory):
         refuse_generator(factory)
-        return ActorSpec(HANDLER, factory)
-    return ActorSpec(MAKER, factory, args, kwargs)
+        return ActorSpec(HANDLER, factory, _NO_KWARGS)
+    return ActorSpec(MAKER, factory, kwargs)
+
+
+def args_of(factory: object, args: tuple[object, ...]) -> tuple[object, ...]:
+    """What the constructor gets: `args`, unless `factory` has its arguments already."""
+    while isinstance(factory, Props):
+        factory, args = factory.factory, factory.args
+    return args
 
 
 def warn_of_ambiguity(

@@ -36,8 +36,8 @@ def start(life: ActorHost, cell: Cell, record: ActorRecord) -> Procedure:
     elif spec.kind == BEHAVIOR:
         install_behavior(record, (yield from call(record, resolve_behavior, record, spec.factory)))
     else:
-        install_actor(record, (yield from call(record, partial(spec.factory, *spec.args, **spec.kwargs))))
-        if spec.class_info is not None and spec is spec.class_info.spec:
+        install_actor(record, (yield from call(record, partial(spec.factory, *record.args, **spec.kwargs))))
+        if not record.args and spec.class_info is not None and spec is spec.class_info.spec:
             spec.class_info.proven = True
     was_told = cell.orders is not None and life.is_told_to_stop(cell)
     yield from after_pre_start(life, cell, record, was_told, call_hook(record, "pre_start", PreStart()))

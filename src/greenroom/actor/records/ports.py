@@ -104,7 +104,7 @@ class SystemPort(Protocol):
         ...
 
     def _executor_for(
-        self, life: Any, dispatcher: str | None, spec: Any, name: str | None, parent: Any
+        self, life: Any, dispatcher: str | None, spec: Any, args: tuple[Any, ...], name: str | None, parent: Any
     ) -> tuple[str | None, ExecutorPort | None]:
         """By which dispatcher, and where, the code of a new actor is to run; nothing for the loop's own thread."""
         ...

@@ -7,11 +7,12 @@ cdef object NORMAL, SHUTDOWN, KILLED
 cdef class ActorRecord:
     cdef readonly Cell cell
     cdef public object spec, watchers, extras
+    cdef public tuple args
     cdef public ChildList child_list
     cdef public int state, phase
     cdef ActorRecord _next, _previous
 
-cpdef attach_record(ActorRecord record, Cell cell, object spec)
+cpdef attach_record(ActorRecord record, Cell cell, object spec, tuple args)
 
 @cython.final
 cdef class Settings:

@@ -39,13 +39,14 @@ __all__ = ["ActorRecord", "ChildList", "Extras", "Settings", "Tombstone", "attac
 class ActorRecord:
     """One living actor, beside its cell: how it was made, how far its life has come, and its kin."""
 
-    __slots__ = ("_next", "_previous", "cell", "child_list", "extras", "phase", "spec", "state", "watchers")
+    __slots__ = ("_next", "_previous", "args", "cell", "child_list", "extras", "phase", "spec", "state", "watchers")
 
-    # As with refs: `cell` and `spec` are set by `Lifecycle`, and no C methods means no table of them. As for threads,
-    # in the words of `Cell`: these two are settled, `state` and `phase` are numbers, and
-    # `extras` is settled once it is there.
+    # As with refs: `cell`, `spec` and `args` are set by `Lifecycle`, and no C methods means no table of them. As for
+    # threads, in the words of `Cell`: these three are settled, `state` and `phase` are numbers, and `extras` is settled
+    # once it is there.
     cell: Cell
     spec: Any
+    args: tuple[object, ...]
 
     def __init__(self) -> None:
         # A code of `states`.
@@ -96,10 +97,11 @@ class Settings:
         return Settings(supervision, self.env, self.stop_timeout)
 
 
-def attach_record(record: ActorRecord, cell: Cell, spec: object) -> None:
+def attach_record(record: ActorRecord, cell: Cell, spec: object, args: tuple[object, ...]) -> None:
     """Let a body that was made by somebody else than `Lifecycle` be that of `cell`."""
     record.cell = cell
     record.spec = spec
+    record.args = args
     cell.record = record
 
 

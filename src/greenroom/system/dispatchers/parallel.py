@@ -56,7 +56,7 @@ class ThreadPool(Executor):
         """How many threads there are at present; they are started when they are needed."""
         return len(self._threads)
 
-    def executor(self, spec: object) -> ThreadPool:
+    def executor(self, spec: object, args: tuple[object, ...]) -> ThreadPool:
         """The executor of one more actor: the same for all."""
         return self
 

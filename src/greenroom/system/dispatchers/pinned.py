@@ -51,7 +51,7 @@ class PinnedThreads:
         """How many threads there are at present."""
         return len(self._running)
 
-    def executor(self, spec: object) -> PinnedExecutor:
+    def executor(self, spec: object, args: tuple[object, ...]) -> PinnedExecutor:
         """An executor for one more actor."""
         return PinnedExecutor(self)
 

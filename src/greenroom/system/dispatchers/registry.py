@@ -129,6 +129,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
         owner: OwnerSystem,
         dispatcher: str | None,
         spec: ActorSpec,
+        args: tuple[object, ...],
         name: str | None,
         parent: ActorRef | None,
     ) -> tuple[str | None, Executor | None]:
@@ -153,7 +154,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
             return chosen, None
         with self._lock:
             pool = self._pool_of(chosen, settings, owner)
-        return chosen, pool.executor(spec)
+        return chosen, pool.executor(spec, args)
 
     def _placed(self, label: str, name: str | None, parent: ActorRef | None) -> str | None:
         """The dispatcher that `placement` names for an actor's path; the first matching pattern counts."""

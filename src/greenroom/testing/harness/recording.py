@@ -142,6 +142,7 @@ class Recorder:
             if spawned is not None:
                 spawned.complete(record)
             record.spec = spec_of(StubActor, (), {})
+            record.args = ()
             cell.idle = True
             cell.make_runnable()
         elif spawned in self.effects:  # there was no room for it

@@ -110,7 +110,7 @@ class ProcessExecutor(Executor):
         self.worker = self._workers.worker_for(self)
         spec = record.spec
         settings: Settings = record.settings()
-        made = (spec.kind, spec.factory, spec.args, dict(spec.kwargs))
+        made = (spec.kind, spec.factory, record.args, spec.kwargs)
         call = self._new_call(cell)
         head = ("enter", self.number, call.number, self.numbers)
         self._send_call(call, head, (cell.ref, made, dict(settings.env), registered_names()))

@@ -44,12 +44,12 @@ class WorkerPool:
         """The ids of the processes that run at present."""
         return [worker.pid for worker in self._workers if worker.pid is not None]
 
-    def executor(self, spec: ActorSpec) -> ProcessExecutor:
+    def executor(self, spec: ActorSpec, args: tuple[object, ...]) -> ProcessExecutor:
         """An executor for one more actor. Raises if the actor cannot be created in another process."""
         try:
-            require_sendable((spec.factory, spec.args, dict(spec.kwargs)), self.limit)
+            require_sendable((spec.factory, args, spec.kwargs), self.limit)
         except NotSendable as exc:
-            error = _culprit(spec, self.limit) or exc
+            error = _culprit(spec, args, self.limit) or exc
             raise error from error.__cause__
         return ProcessExecutor(self)
 
@@ -88,10 +88,10 @@ class WorkerPool:
         return self._ending
 
 
-def _culprit(spec: ActorSpec, limit: int) -> NotSendable | None:
+def _culprit(spec: ActorSpec, args: tuple[object, ...], limit: int) -> NotSendable | None:
     """An error that names the part of an actor that cannot be sent: its class, or an argument of the constructor."""
     name = spec.label[0]
-    for what, value in _parts_of(spec, name):
+    for what, value in _parts_of(spec, args, name):
         try:
             require_sendable(value, limit)
         except NotSendable as exc:
@@ -101,13 +101,13 @@ def _culprit(spec: ActorSpec, limit: int) -> NotSendable | None:
     return None
 
 
-def _parts_of(spec: ActorSpec, name: str) -> Iterator[tuple[str, object]]:
+def _parts_of(spec: ActorSpec, args: tuple[object, ...], name: str) -> Iterator[tuple[str, object]]:
     yield name, spec.factory
     names: list[str] = []
     with suppress(TypeError, ValueError):  # a builtin; or the arguments do not fit, which its start will say
-        inspect.signature(spec.factory).bind(*spec.args, **spec.kwargs)
+        inspect.signature(spec.factory).bind(*args, **spec.kwargs)
         names = list(inspect.signature(spec.factory).parameters)
-    for number, value in enumerate(spec.args):
+    for number, value in enumerate(args):
         is_named = number < len(names)
         yield f"the argument {f'`{names[number]}`' if is_named else number + 1} of {name}(...)", value
     for keyword, value in spec.kwargs.items():

@@ -270,7 +270,7 @@ class HostedActor:
         elif spec.kind == BEHAVIOR:
             install_behavior(record, resolve_behavior(record, spec.factory))
         else:
-            made = spec.factory(*spec.args, **spec.kwargs)
+            made = spec.factory(*record.args, **spec.kwargs)
             if isawaitable(made):
                 made.close()  # type: ignore[attr-defined]
                 raise NotAnActor(

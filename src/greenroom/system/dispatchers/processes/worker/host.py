@@ -184,9 +184,10 @@ class WorkerHost(Host):
         self.channel.codec.peer_knows(names)
         self.channel.post("hello", registered_names())  # decoding may have imported modules that register types
         cell = self.loop.spawn(None, None, _ROOMY)
-        spec = ActorSpec(*made)
+        kind, factory, args, kwargs = made
+        spec = ActorSpec(kind, factory, kwargs)
         record = RemoteContext()
-        attach_record(record, cell, spec)
+        attach_record(record, cell, spec, args)
         record.state = State.RUNNING.code
         record.ensure_extras().settings = Settings(None, env)  # type: ignore[arg-type]
         cell.ref = ref
