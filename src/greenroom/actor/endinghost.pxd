@@ -6,10 +6,12 @@ from greenroom.actor.hookhost cimport HookHost
 from greenroom.actor.life.gctracking cimport leads_nowhere, leave_remains, track_actor, track_instance
 from greenroom.actor.life.spec cimport ActorClassInfo, class_info_of
 from greenroom.actor.messaging.address cimport Address
-from greenroom.actor.records.record cimport ActorRecord, ChildList, Tombstone, tombstone_of
+from greenroom.actor.records.record cimport ActorRecord, ChildList, Tombstone
 
 cdef int CREATED, RUNNING, STOPPING, STOPPED, TERMINATED, NONE, LEAVING, WAITING, CLOSING
 cdef object NORMAL, SHUTDOWN, KILLED, PRE_STOP, POST_STOP, Actor
+cdef object STOP, STOP_ITSELF, SHUT_DOWN, KILL, CLOSE
+cdef int _STOPPED, _STOPPED_ITSELF, _SHUT_DOWN, _KILLED
 
 cdef class EndingHost(HookHost):
     cdef public object settings
@@ -22,12 +24,9 @@ cdef class EndingHost(HookHost):
     cdef public object discards
     cdef readonly object forced
     cdef Cell _ending_cell
-    cdef object _ending_as, _stop_order, _own_stop_order, _shutdown_order, _kill_order, _close_order
+    cdef object _ending_as
     cpdef request_end(self, Cell cell, object reason)
-    cpdef object _stop(self, Cell cell)
-    cpdef object _stop_itself(self, Cell cell)
-    cpdef object _shut_down(self, Cell cell)
-    cpdef object _kill(self, Cell cell)
+    cpdef object carry_out(self, Cell cell, int what)
     @cython.locals(record=ActorRecord, class_info=ActorClassInfo, has_children=bint)
     cpdef object _end(self, Cell cell, object reason)
     cpdef object _end_with_hooks(self, Cell cell, ActorRecord record, ActorClassInfo class_info, object reason)

@@ -21,11 +21,12 @@ from greenroom.actor.life import ending, forcing, restarting
 from greenroom.actor.life.ending import CLOSING, LEAVING, NONE, WAITING
 from greenroom.actor.life.gctracking import leads_nowhere, leave_remains, track_actor, track_instance
 from greenroom.actor.life.hooks import begin, inspect
+from greenroom.actor.life.orders import CLOSE, KILL, SHUT_DOWN, STOP, STOP_ITSELF
 from greenroom.actor.life.restarting import RestartOrder
 from greenroom.actor.life.spec import class_info_of
 from greenroom.actor.messaging.drain import drain
 from greenroom.actor.messaging.signals import ChildTerminated, PostStop, PreStop
-from greenroom.actor.records.record import ActorRecord, ChildList, Extras, Settings, Tombstone, tombstone_of
+from greenroom.actor.records.record import ActorRecord, ChildList, Extras, Settings, Tombstone
 from greenroom.actor.records.restartstate import incarnation_of
 from greenroom.actor.records.states import State
 from greenroom.actor.relations.watch import notify_in_batches, tell_watchers
@@ -51,6 +52,11 @@ TERMINATED = State.TERMINATED.code
 
 STOP_IN_ORDER = object()
 """The notice of a stop that waits for what is queued before it."""
+_ENDINGS = (STOP, STOP_ITSELF, SHUT_DOWN, KILL, CLOSE)
+_STOPPED = STOP.what
+_STOPPED_ITSELF = STOP_ITSELF.what
+_SHUT_DOWN = SHUT_DOWN.what
+_KILLED = KILL.what
 PRE_STOP = PreStop()
 POST_STOP = PostStop()
 
@@ -59,14 +65,9 @@ class EndingHost(HookHost):
     """Sees actors to their end."""
 
     __slots__ = (
-        "_close_order",
         "_ending_as",
         "_ending_cell",
-        "_kill_order",
-        "_own_stop_order",
         "_places",
-        "_shutdown_order",
-        "_stop_order",
         "closed",
         "discards",
         "forced",
@@ -100,13 +101,6 @@ class EndingHost(HookHost):
         # Whose hooks run now at its end, without a procedure, and how it will have ended.
         self._ending_cell: Cell | None = None
         self._ending_as: ExitReason | None = None
-        # Bound once: an order is then no allocation.
-        self._stop_order = self._stop
-        # An actor's own: until it acts, the handler that asked for it is not hurried.
-        self._own_stop_order = self._stop_itself
-        self._shutdown_order = self._shut_down
-        self._kill_order = self._kill
-        self._close_order = self._close
 
     # -- what `Lifecycle` does
 
@@ -126,14 +120,7 @@ class EndingHost(HookHost):
 
     def is_told_to_stop(self, cell: Cell) -> bool:
         """Whether an order to end waits."""
-        endings = (
-            self._stop_order,
-            self._own_stop_order,
-            self._shutdown_order,
-            self._kill_order,
-            self._close_order,
-        )
-        return any(order in endings for order in cell.waiting_orders())
+        return any(order in _ENDINGS for order in cell.waiting_orders())
 
     def is_told_to_change(self, cell: Cell) -> bool:
         """Whether an order to end, to fail or to be restarted waits."""
@@ -143,7 +130,7 @@ class EndingHost(HookHost):
 
     def forget_stops(self, cell: Cell) -> None:
         """The actor failed before it came to stop: it is restarted instead."""
-        cell.withdraw((self._stop_order, self._own_stop_order, self._shutdown_order))
+        cell.withdraw((STOP, STOP_ITSELF, SHUT_DOWN))
 
     def reason_of(self, cell: Cell) -> ExitReason | None:
         """How an actor ended, or is about to. From any thread; from another than its own, only how it ended."""
@@ -159,8 +146,8 @@ class EndingHost(HookHost):
             decided: ExitReason = left.extras.ending
             return decided
         waiting = cell.waiting_orders()
-        is_stopped = self._stop_order in waiting or self._own_stop_order in waiting
-        told = NORMAL if is_stopped else SHUTDOWN if self._shutdown_order in waiting else None
+        is_stopped = STOP in waiting or STOP_ITSELF in waiting
+        told = NORMAL if is_stopped else SHUTDOWN if SHUT_DOWN in waiting else None
         return FORCED if told is not None and left.extras is not None and left.extras.forced else told
 
     # -- ends
@@ -179,9 +166,9 @@ class EndingHost(HookHost):
                 extras.ending = KILLED
             if cell.orders is not None:
                 self._overtake(cell)
-            cell.order(self._kill_order)
+            cell.order(KILL)
         else:
-            cell.order(self._stop_order if reason is NORMAL else self._shutdown_order)
+            cell.order(STOP if reason is NORMAL else SHUT_DOWN)
         if cell.task is not None:
             if reason is not KILLED:
                 self.set_deadline(cell, record)
@@ -195,13 +182,13 @@ class EndingHost(HookHost):
             return
         record = cell.record
         if isinstance(record, ActorRecord) and record.state == RUNNING:
-            cell.order(self._own_stop_order)
+            cell.order(STOP_ITSELF)
         else:  # a hook asks, and no message is in hand
             self.request_end(cell, NORMAL)
 
     def _overtake(self, cell: Cell) -> None:
         """Let a kill overtake the stops and the restarts that were asked for before."""
-        ends = (self._stop_order, self._own_stop_order, self._shutdown_order)
+        ends = (STOP, STOP_ITSELF, SHUT_DOWN)
         waiting = cell.waiting_orders()
         cell.withdraw(tuple(one for one in waiting if one in ends or (isinstance(one, RestartOrder) and one.at_once)))
 
@@ -242,31 +229,27 @@ class EndingHost(HookHost):
 
     def order_stop(self, cell: Cell) -> None:
         """Have it end next, in whichever way is decided."""
-        cell.order(self._stop_order)
+        cell.order(STOP)
 
     def order_kill(self, cell: Cell) -> None:
         """Have it end next, without `pre_stop`."""
-        cell.order(self._kill_order)
+        cell.order(KILL)
 
     def order_close(self, cell: Cell) -> None:
         """Have its ending go on: nobody has to be waited for."""
-        cell.order(self._close_order)
+        cell.order(CLOSE)
 
     def request_end_in_order(self, cell: Cell) -> None:
         """Tell an actor to end when it has handled what is queued now. From any thread."""
         cell.notify(STOP_IN_ORDER)
 
-    def _stop(self, cell: Cell) -> object:
-        return self._end(cell, NORMAL)
-
-    def _stop_itself(self, cell: Cell) -> object:
-        return self._end(cell, NORMAL)
-
-    def _shut_down(self, cell: Cell) -> object:
-        return self._end(cell, SHUTDOWN)
-
-    def _kill(self, cell: Cell) -> object:
-        return self._end(cell, KILLED)
+    def carry_out(self, cell: Cell, what: int) -> object:
+        """Do what an order of `orders` says."""
+        if what == _STOPPED or what == _STOPPED_ITSELF:
+            return self._end(cell, NORMAL)
+        if what == _SHUT_DOWN:
+            return self._end(cell, SHUTDOWN)
+        return self._end(cell, KILLED) if what == _KILLED else self._close(cell)
 
     def _end(self, cell: Cell, reason: ExitReason) -> object:
         if not isinstance(cell.record, ActorRecord):
@@ -369,7 +352,8 @@ class EndingHost(HookHost):
             child_list = above.child_list
         child_list.remove(record, ref._name)
         # Before its messages go, so that whoever is told of them can be told how it ended.
-        cell.put_record(tombstone_of(reason, ref._name, parent, None if extras is None else extras.history))
+        history = None if extras is None else extras.history
+        cell.put_record(child_list.tombstone_of(reason, ref._name, parent, history))
         if self.discards is not None:
             self.discards.note(cell, None)  # an actor that has no hooks has not been drained
         self.loop.retire(cell, "stopped")
@@ -408,7 +392,7 @@ class EndingHost(HookHost):
         extras = record.extras
         if record.phase == WAITING:
             if record.child_list.count == 0:
-                cell.order(self._close_order)
+                cell.order(CLOSE)
             elif extras is not None and extras.orderly:
                 ending.end_children(self, record, SHUTDOWN)
         elif restart_state is not None and restart_state.supervisor is not None:

@@ -10,9 +10,11 @@ from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, args_of, class
 
 cdef Py_ssize_t TRACKED
 cdef int WAITING, CLOSING
-cdef int HELD, OFFLOADED, INTERCEPTED, CREATED, STARTING, RUNNING, BEHAVIOR, HANDLER
+cdef int HELD, OFFLOADED, INTERCEPTED, CREATED, STARTING, RUNNING, BEHAVIOR, CLASS, HANDLER
 cdef object NORMAL, SHUTDOWN, KILLED, LoopContext
 cdef dict _NO_KWARGS
+cdef int _STARTED
+cdef object START, STOP_ITSELF
 cdef object SAME, STOPPED_BEHAVIOR, PRE_START, POST_START
 
 @cython.final
@@ -21,7 +23,8 @@ cdef class Lifecycle(EndingHost):
     cdef bint _keeps_history
     cdef readonly bint has_placement
     cdef readonly unsigned long long spawned
-    cdef object _site, _start_order, _counter
+    cdef object _site, _counter
+    cdef ActorSpec _spec
     @cython.locals(spec=ActorSpec, child_list=ChildList, cell=Cell, ref=Address, record=ActorRecord)
     cpdef object spawn(
         self,
@@ -41,6 +44,6 @@ cdef class Lifecycle(EndingHost):
     @cython.locals(record=ActorRecord)
     cdef object _settings_below(self, Address parent)
     @cython.locals(record=ActorRecord, spec=ActorSpec, class_info=ActorClassInfo)
-    cpdef object _start(self, Cell cell)
+    cdef object _start(self, Cell cell)
     cpdef object _start_with_hooks(self, Cell cell, ActorRecord record, ActorClassInfo class_info)
     cpdef begin_to_run(self, Cell cell, ActorRecord record)

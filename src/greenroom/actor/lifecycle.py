@@ -29,7 +29,8 @@ from greenroom.actor.life import ending, forcing, notices, restarting, starting
 from greenroom.actor.life.ending import CLOSING, WAITING
 from greenroom.actor.life.gctracking import TRACKED, untrack_actor, untrack_instance
 from greenroom.actor.life.hooks import begin, call_hook, hand_to_actor
-from greenroom.actor.life.spec import BEHAVIOR, HANDLER, args_of, class_info_of, spec_of
+from greenroom.actor.life.orders import START, STOP_ITSELF
+from greenroom.actor.life.spec import BEHAVIOR, CLASS, HANDLER, args_of, class_info_of, spec_of
 from greenroom.actor.messaging.address import direct
 from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.signals import (
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
     from greenroom._core.behavior import BehaviorBase
     from greenroom.actor.life.spawnsite import SpawnSite
-    from greenroom.actor.life.spec import ActorClassInfo
+    from greenroom.actor.life.spec import ActorClassInfo, ActorSpec
     from greenroom.actor.messaging.drain import Drain
     from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.ref import ActorRef
@@ -75,6 +76,7 @@ BY_OFFLOADED = getattr(OffloadedContext.spawn, "__code__", None)
 BY_LOOP_CONTEXT = getattr(LoopContext.spawn, "__code__", None)  # compiled, it has none
 PRE_START = PreStart()
 _NO_KWARGS: dict[str, object] = {}
+_STARTED = START.what
 POST_START = PostStart()
 
 
@@ -85,7 +87,7 @@ class Lifecycle(EndingHost):
         "_counter",
         "_keeps_history",
         "_site",
-        "_start_order",
+        "_spec",
         "has_placement",
         "mailbox",
         "spawned",
@@ -104,7 +106,8 @@ class Lifecycle(EndingHost):
         # The line that spawned last: in a loop it is the same over and over, and a note of its own for each actor would
         # be one more object for the garbage collector to count.
         self._site: SpawnSite | None = None
-        self._start_order = self._start  # bound once: an order is then no allocation
+        # And the class that it spawned, if it gave no keyword arguments.
+        self._spec: ActorSpec | None = None
 
     # -- beginnings
 
@@ -128,9 +131,13 @@ class Lifecycle(EndingHost):
         yet. 5 A cell with its mailbox 6 gets a slot and an id, 7 a ref, 8 a body, which has its parent's settings
         unless the spawn has its own. 9 It stands among its siblings. 10 It is ordered to start; 11 the ref is returned.
         """
-        spec = spec_of(factory, args, kwargs)
-        if spec.factory is not factory:
-            args = args_of(factory, args)
+        spec = self._spec
+        if spec is None or spec.factory is not factory or kwargs:
+            spec = spec_of(factory, args, kwargs)
+            if spec.factory is not factory:
+                args = args_of(factory, args)
+            elif spec.kind == CLASS and not kwargs:
+                self._spec = spec
         if self.closed:
             raise SystemStopped(self.port.name)
         if parent is None:
@@ -177,7 +184,7 @@ class Lifecycle(EndingHost):
             cell.ref = ref
             cell.record = record
             child_list.add(record, name)
-            cell.order(self._start_order)
+            cell.order(START)
         except BaseException:  # there is no memory for it
             self._undo_spawn(cell, child_list, name)
             raise
@@ -208,7 +215,7 @@ class Lifecycle(EndingHost):
     def hold_back(self, ref: ActorRef, label: str, own_code: bool) -> Alias:
         """Let what was spawned just now be a meta-process: it waits for `let_start`, and its ref is an alias."""
         cell = ref._cell
-        cell.withdraw((self._start_order,))
+        cell.withdraw((START,))
         cell.hold()
         alias = Alias.__new__(Alias)
         direct(alias, cell, ref._name if type(ref._name) is str else (label,), ref._parent)
@@ -222,7 +229,7 @@ class Lifecycle(EndingHost):
         record = cell.record
         if not isinstance(record, ActorRecord) or record.state != CREATED:
             return False
-        cell.order(self._start_order)
+        cell.order(START)
         cell.release()
         return True
 
@@ -263,6 +270,10 @@ class Lifecycle(EndingHost):
         """What a parent hands down, if it is not what all have."""
         record = parent._cell.record
         return None if record.extras is None else record.settings()
+
+    def carry_out(self, cell: Cell, what: int) -> object:
+        """Do what an order of `orders` says."""
+        return self._start(cell) if what == _STARTED else EndingHost.carry_out(self, cell, what)
 
     def _start(self, cell: Cell) -> object:
         record = cell.record
@@ -365,7 +376,7 @@ class Lifecycle(EndingHost):
 
     def _is_hurried(self, cell: Cell) -> bool:
         """Whether an order waits that is not the actor's own, to stop when it is done with the message in hand."""
-        return any(order != self._own_stop_order for order in cell.waiting_orders()) and self.is_told_to_change(cell)
+        return any(order != STOP_ITSELF for order in cell.waiting_orders()) and self.is_told_to_change(cell)
 
     def refuses(self, cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
         """Whether `cause`, which a handler let out, is one of the actor's answers."""

@@ -14,15 +14,32 @@ from greenroom.exits import ends_system
 from greenroom.lanes import Lane
 from greenroom.runtimelog import RuntimeLog
 
-__all__ = ["Host", "HostBase"]
+__all__ = ["Host", "HostBase", "HostOrder"]
 
 _log = RuntimeLog()
 
 
+class HostOrder:
+    """An order that a cell's host carries out, as its number says: a third of what it takes to call something."""
+
+    __slots__ = ("name", "what")
+
+    def __init__(self, what: int, name: str) -> None:
+        self.what = what
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<order to {self.name}>"
+
+
 class HostBase:
-    """What every host is: the two things that it is asked for so often that finding the method would show."""
+    """What every host is: the few things that it is asked for so often that finding the method would show."""
 
     __slots__ = ()
+
+    def carry_out(self, cell: Cell, what: int) -> object:
+        """Do what a `HostOrder` of this number stands for; what it returns is treated as a handler's result."""
+        raise NotImplementedError
 
     def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
         """A handler returned a behavior. If this raises, the handler has failed."""

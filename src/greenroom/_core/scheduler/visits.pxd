@@ -8,6 +8,7 @@ from greenroom._core.timing.tickbudget cimport TickBudget, counter
 from greenroom._core.mailbox.ring cimport take_first
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.receipt cimport Receipt
+from greenroom._core.scheduler.host cimport HostOrder
 from greenroom._core.scheduler.inhand cimport InHand
 from greenroom._core.scheduler.stepping cimport HandlerTask, Stepper
 from greenroom._core.behavior cimport BehaviorBase, is_generator
@@ -48,7 +49,7 @@ cdef class Visits(InHand):
     cdef int _drain(self) except -1
     @cython.locals(left=Py_ssize_t, head=int, buf=list, timed=bint)
     cdef int _visit(self, Cell cell) except -1
-    @cython.locals(lane=int, began=double, receipt=Receipt)
+    @cython.locals(lane=int, began=double, receipt=Receipt, order=HostOrder)
     cdef bint _look(self, Cell cell) except? False
     @cython.locals(task=HandlerTask)
     cdef bint _conclude(self, Cell cell, object result) except? False

@@ -33,6 +33,7 @@ from greenroom._core.mailbox.cell import ADRIFT, Cell
 from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.receipt import NOTICE, Receipt
 from greenroom._core.runqueue import RunQueue
+from greenroom._core.scheduler.host import HostOrder
 from greenroom._core.scheduler.inhand import DATA, InHand
 from greenroom._core.scheduler.stepping import SUSPENDED, HandlerTask, Stepper
 from greenroom._core.timing.tickbudget import TickBudget
@@ -212,7 +213,11 @@ class Visits(InHand):
         if cell.flags & ORDERS:
             action = cell.take_order()
             self.kind, self.message, self.sender = ORDERED, action, None
-            result = action(cell)
+            if type(action) is HostOrder:
+                order: HostOrder = action
+                result = self.host.carry_out(cell, order.what)
+            else:
+                result = action(cell)
             if result is None:
                 self.kind = NOTHING
                 return True

@@ -23,6 +23,7 @@ cdef class ChildList:
     cdef ActorRecord _first, _last
     cdef readonly Py_ssize_t count
     cdef readonly dict names
+    cdef Tombstone _left
     cpdef set_up(self)
     cpdef share_names(self, dict names)
     cpdef ActorRecord named(self, str name)
@@ -32,6 +33,8 @@ cdef class ChildList:
     cpdef put_before(self, ActorRecord record, ActorRecord younger)
     cpdef remove(self, ActorRecord record, object name)
     cdef _unlink(self, ActorRecord record)
+    @cython.locals(left=Tombstone)
+    cpdef Tombstone tombstone_of(self, object reason, object name, object parent, object history)
     @cython.locals(last=ActorRecord)
     cpdef ActorRecord youngest(self)
     @cython.locals(record=ActorRecord)

@@ -213,7 +213,7 @@ class Extras:
 class ChildList:
     """The children of one actor, or those that have no parent."""
 
-    __slots__ = ("_first", "_last", "count", "names")
+    __slots__ = ("_first", "_last", "_left", "count", "names")
 
     def __init__(self) -> None:
         self.set_up()
@@ -225,6 +225,8 @@ class ChildList:
         self.count = 0
         # Invariant: the bodies in here that have a name of their own, by that name; None if none ever had
         self.names: dict[str, ActorRecord] | None = None
+        # What is left of the last nameless child that ended in the ordinary way.
+        self._left: Tombstone | None = None
 
     def share_names(self, names: dict[str, ActorRecord]) -> None:
         """Have the names of others, of whom none may have the same: they may be on other threads."""
@@ -283,6 +285,18 @@ class ChildList:
             self._last = record._previous
         else:
             record._next._previous = record._previous
+
+    def tombstone_of(
+        self, reason: ExitReason, name: str | tuple[str], parent: Any, history: Sequence[State] | None
+    ) -> Tombstone:
+        """What is to be left of a child: one object for nameless ones of a kind that end alike."""
+        left = self._left
+        if left is not None and left.reason is reason and left.name is name and history is None:
+            return left
+        left = tombstone_of(reason, name, parent, history)
+        if type(name) is tuple and history is None and (reason is NORMAL or reason is SHUTDOWN or reason is KILLED):
+            self._left = left
+        return left
 
     def youngest(self) -> ActorRecord:
         """The last child that was taken in; there must be one."""
