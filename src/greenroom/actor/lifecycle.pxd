@@ -25,13 +25,13 @@ cdef class Lifecycle(EndingHost):
     cdef readonly unsigned long long spawned
     cdef object _site, _counter
     cdef ActorSpec _spec
-    @cython.locals(spec=ActorSpec, child_list=ChildList, cell=Cell, ref=Address, record=ActorRecord)
+    @cython.locals(spec=ActorSpec, child_list=ChildList, cell=Cell, ref=Address, record=ActorRecord, above=ActorRecord)
     cpdef object spawn(
         self,
         object factory,
         tuple args,
         object kwargs,
-        object parent,
+        Address parent,
         object name,
         object mailbox,
         object settings,
@@ -39,10 +39,8 @@ cdef class Lifecycle(EndingHost):
         object dispatcher=*,
         object site=*,
     )
-    @cython.locals(body=ActorRecord, family=ChildList)
-    cdef ChildList _family_of(self, Address parent)
-    @cython.locals(record=ActorRecord)
-    cdef object _settings_below(self, Address parent)
+    @cython.locals(child_list=ChildList)
+    cdef ChildList _new_child_list(self, ActorRecord record)
     @cython.locals(record=ActorRecord, spec=ActorSpec, class_info=ActorClassInfo)
     cdef object _start(self, Cell cell)
     cpdef object _start_with_hooks(self, Cell cell, ActorRecord record, ActorClassInfo class_info)

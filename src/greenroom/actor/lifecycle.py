@@ -143,9 +143,15 @@ class Lifecycle(EndingHost):
         if parent is None:
             child_list = self.top
         else:
-            child_list = self._family_of(parent)
-            if settings is None:
-                settings = self._settings_below(parent)
+            left = parent._cell.record
+            if not isinstance(left, ActorRecord):
+                raise ActorTerminated(parent, left.reason)
+            above: ActorRecord = left
+            if above.phase == WAITING or above.phase == CLOSING:
+                raise ActorTerminated(parent, "its children are being stopped")
+            child_list = self._new_child_list(above) if above.child_list is None else above.child_list
+            if settings is None and above.extras is not None:
+                settings = above.settings()
         if name is not None:
             child_list.require_free(name, parent)
         executor = None
@@ -248,28 +254,17 @@ class Lifecycle(EndingHost):
             cell.let_actor_go()
             self.spawned -= 1
 
-    def _family_of(self, parent: ActorRef) -> ChildList:
-        record = parent._cell.record
-        if not isinstance(record, ActorRecord):
-            raise ActorTerminated(parent, record.reason)
-        body = record
-        if body.phase == WAITING or body.phase == CLOSING:
-            raise ActorTerminated(parent, "its children are being stopped")
-        if body.child_list is None:
-            if COMPILED:
-                family = new_object(ChildList)
-                family.set_up()
-            else:
-                family = ChildList()
-            body.child_list = family
-            if COMPILED and not is_tracked(body):
-                untrack(family)
-        return body.child_list
-
-    def _settings_below(self, parent: ActorRef) -> Settings | None:
-        """What a parent hands down, if it is not what all have."""
-        record = parent._cell.record
-        return None if record.extras is None else record.settings()
+    def _new_child_list(self, record: ActorRecord) -> ChildList:
+        """Where the children of an actor stand from now on: it spawns its first."""
+        if COMPILED:
+            child_list = new_object(ChildList)
+            child_list.set_up()
+        else:
+            child_list = ChildList()
+        record.child_list = child_list
+        if COMPILED and not is_tracked(record):
+            untrack(child_list)
+        return child_list
 
     def carry_out(self, cell: Cell, what: int) -> object:
         """Do what an order of `orders` says."""
