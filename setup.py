@@ -33,7 +33,7 @@ QUICK = ["-O1", "-g0", "-fno-semantic-interposition"] if os.name == "posix" else
 THOROUGH = ["-O2", *QUICK[1:]]
 HOTTEST = {
     *("address", "admission", "askdeadlock", "asking", "behavior", "cell", "celltable", "endinghost", "gctracking"),
-    *("hookhost", "inhand", "lifecycle", "loop", "loopcontext", "mailbox", "messagehost", "outcomes", "question"),
+    *("hookhost", "hostorder", "inhand", "lifecycle", "loop", "loopcontext", "mailbox", "messagehost", "outcomes", "question"),
     *("receipt", "record", "ring", "runqueue", "spawner", "spec", "stepping", "tickbudget", "timers", "visits"),
 }
 

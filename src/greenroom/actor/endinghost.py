@@ -245,7 +245,7 @@ class EndingHost(HookHost):
 
     def carry_out(self, cell: Cell, what: int) -> object:
         """Do what an order of `orders` says."""
-        if what == _STOPPED or what == _STOPPED_ITSELF:
+        if what in (_STOPPED, _STOPPED_ITSELF):
             return self._end(cell, NORMAL)
         if what == _SHUT_DOWN:
             return self._end(cell, SHUTDOWN)

@@ -257,7 +257,7 @@ class Lifecycle(EndingHost):
     def _new_child_list(self, record: ActorRecord) -> ChildList:
         """Where the children of an actor stand from now on: it spawns its first."""
         if COMPILED:
-            child_list = new_object(ChildList)
+            child_list: ChildList = new_object(ChildList)
             child_list.set_up()
         else:
             child_list = ChildList()

@@ -15,6 +15,10 @@ __all__ = ["LoopHost", "RoomReservations"]
 class LoopHost(Protocol):
     """The host of a loop, for whoever lets messages in and has them handled; `Host` says more of each method."""
 
+    def carry_out(self, cell: Cell, what: int) -> object:
+        """Do what a `HostOrder` of this number stands for."""
+        ...
+
     def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
         """A handler returned a behavior."""
         ...

@@ -32,9 +32,10 @@ from greenroom.lanes import Lane
 if TYPE_CHECKING:
     from contextvars import Context
 
+    from greenroom._core.mailbox.hostorder import HostOrder
     from greenroom._core.ports import CarriedMessages
 
-    Order = Callable[["Cell"], object]
+    Order = HostOrder | Callable[["Cell"], object]
 
 __all__ = ["ADRIFT", "ENDED", "Cell", "Tally"]
 
@@ -260,7 +261,10 @@ class Cell(Mailbox):
         return carried
 
     def order(self, action: Order) -> None:
-        """Have `action(cell)` called after the message in hand and before any other, from any thread."""
+        """Have `action(cell)` called, or carried out by the host, after the message in hand and before any other.
+
+        From any thread.
+        """
         if self.is_foreign():
             self.runq.inbound.order(self, action)
             return

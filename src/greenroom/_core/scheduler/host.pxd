@@ -1,10 +1,4 @@
-import cython
 from greenroom._core.mailbox.cell cimport Cell
-
-@cython.final
-cdef class HostOrder:
-    cdef readonly int what
-    cdef readonly str name
 
 cdef class HostBase:
     cpdef object carry_out(self, Cell cell, int what)

@@ -14,22 +14,9 @@ from greenroom.exits import ends_system
 from greenroom.lanes import Lane
 from greenroom.runtimelog import RuntimeLog
 
-__all__ = ["Host", "HostBase", "HostOrder"]
+__all__ = ["Host", "HostBase"]
 
 _log = RuntimeLog()
-
-
-class HostOrder:
-    """An order that a cell's host carries out, as its number says: a third of what it takes to call something."""
-
-    __slots__ = ("name", "what")
-
-    def __init__(self, what: int, name: str) -> None:
-        self.what = what
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"<order to {self.name}>"
 
 
 class HostBase:

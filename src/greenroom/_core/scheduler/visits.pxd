@@ -5,10 +5,10 @@ from greenroom._core.mailbox.cell cimport Cell, call_handler
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.observerhooks cimport ObserverHooks
 from greenroom._core.timing.tickbudget cimport TickBudget, counter
+from greenroom._core.mailbox.hostorder cimport HostOrder
 from greenroom._core.mailbox.ring cimport take_first
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.receipt cimport Receipt
-from greenroom._core.scheduler.host cimport HostOrder
 from greenroom._core.scheduler.inhand cimport InHand
 from greenroom._core.scheduler.stepping cimport HandlerTask, Stepper
 from greenroom._core.behavior cimport BehaviorBase, is_generator

@@ -30,10 +30,10 @@ from greenroom._core.delivery.admission import Admission
 from greenroom._core.flags import HELD, NOTIFY_TAKEN, OFFLOADED, ORDERS, PROPAGATES, RECEIPTS, RESUME, ROOM
 from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, ORDERED
 from greenroom._core.mailbox.cell import ADRIFT, Cell
+from greenroom._core.mailbox.hostorder import HostOrder
 from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.receipt import NOTICE, Receipt
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.scheduler.host import HostOrder
 from greenroom._core.scheduler.inhand import DATA, InHand
 from greenroom._core.scheduler.stepping import SUSPENDED, HandlerTask, Stepper
 from greenroom._core.timing.tickbudget import TickBudget

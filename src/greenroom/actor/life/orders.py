@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from greenroom._core.scheduler.host import HostOrder
+from greenroom._core.mailbox.hostorder import HostOrder
 
 __all__ = ["CLOSE", "KILL", "SHUT_DOWN", "START", "STOP", "STOP_ITSELF"]
 

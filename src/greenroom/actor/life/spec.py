@@ -164,7 +164,7 @@ def spec_of(factory: object, args: tuple[object, ...], kwargs: dict[str, object]
     return ActorSpec(MAKER, factory, kwargs)
 
 
-def args_of(factory: object, args: tuple[object, ...]) -> tuple[object, ...]:
+def args_of(factory: Any, args: tuple[object, ...]) -> tuple[object, ...]:
     """What the constructor gets: `args`, unless `factory` has its arguments already."""
     while isinstance(factory, Props):
         factory, args = factory.factory, factory.args

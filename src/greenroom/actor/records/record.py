@@ -46,7 +46,7 @@ class ActorRecord:
     # once it is there.
     cell: Cell
     spec: Any
-    args: tuple[object, ...]
+    args: tuple[Any, ...]
 
     def __init__(self) -> None:
         # A code of `states`.

@@ -1,0 +1,6 @@
+import cython
+
+@cython.final
+cdef class HostOrder:
+    cdef readonly int what
+    cdef readonly str name
