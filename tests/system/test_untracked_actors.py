@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 import weakref
 from typing import Any
 
 import pytest
 
-from greenroom import COMPILED, Actor, ActorRef, ActorSystem, Directive, Supervision, SystemConfig
+from greenroom import COMPILED, Actor, ActorRef, ActorSystem, Directive, MailboxConfig, Supervision, SystemConfig
 
 TRACKED = 1000
 MANY = TRACKED + 20
@@ -67,11 +68,84 @@ def test_the_collector_tracks_only_so_many_actors_while_they_live() -> None:
                 is_tracked = not COMPILED or number < TRACKED
                 assert [gc.is_tracked(part) for part in parts] == [is_tracked] * 4
             last = refs[-1]
-            last.stop()
+            last.kill()
             await last.terminated()
             assert gc.is_tracked(last)
 
     asyncio.run(main())
+
+
+WALKS_ALL = not COMPILED or sys.version_info >= (3, 14)
+"""Whether the collector of this interpreter finds whatever is tracked."""
+
+
+async def end_one_of_many(system: ActorSystem, **options: Any) -> ActorRef[Any, Any]:
+    """The ref of one that was not tracked, and has stopped."""
+    for _ in range(MANY):
+        system.spawn(Hollow)
+    ref = system.spawn(Hollow, **options)
+    ref.stop()
+    await ref.terminated()
+    await asyncio.sleep(0)  # until then, asyncio has the future with its result
+    return ref
+
+
+def is_walked(thing: object) -> bool:
+    return any(one is thing for one in gc.get_objects())
+
+
+def test_the_collector_does_not_walk_over_the_refs_of_actors_that_have_stopped_before_their_system_has() -> None:
+    async def main() -> ActorRef[Any, Any]:
+        async with ActorSystem() as system:
+            ref = await end_one_of_many(system)
+            assert [is_walked(part) for part in (ref, ref._cell)] == [WALKS_ALL] * 2
+        return ref
+
+    ref = asyncio.run(main())
+    assert is_walked(ref)
+    assert is_walked(ref._cell)
+
+
+def test_a_ref_of_one_that_has_stopped_is_freed_with_the_garbage_that_holds_it() -> None:
+    async def main() -> None:
+        async with ActorSystem() as system:
+            knot: list[Any] = [await end_one_of_many(system)]
+            knot.append(knot)
+            ref = weakref.ref(knot[0])
+            del knot
+            gc.collect()
+            assert ref() is None
+
+    asyncio.run(main())
+
+
+def test_a_ref_whose_mailbox_leads_back_to_it_is_collected_while_its_system_works() -> None:
+    async def main() -> None:
+        async with ActorSystem() as system:
+            known: dict[Any, Any] = {}
+            mailbox = MailboxConfig(priority=known.get)
+            known["ref"] = await end_one_of_many(system, mailbox=mailbox)
+            ref = weakref.ref(known["ref"])
+            system.spawn(Hollow)  # a loop remembers the mailbox that it made last
+            del known, mailbox
+            gc.collect()
+            assert ref() is None
+
+    asyncio.run(main())
+
+
+def test_a_system_that_has_refs_of_actors_that_had_stopped_before_it_is_forgotten() -> None:
+    async def main() -> weakref.ref[ActorSystem]:
+        async with ActorSystem() as system:
+            ref = await end_one_of_many(system)
+            ref.tell("too late")
+            assert [letter.recipient for letter in system.dead_letters.recent()] == [ref]
+        return weakref.ref(system)
+
+    system = asyncio.run(main())
+    gc.collect()
+    gc.collect()  # what a finalizer of the first round let go of
+    assert system() is None
 
 
 @pytest.mark.parametrize("how", ENDINGS)

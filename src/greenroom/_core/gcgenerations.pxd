@@ -35,7 +35,7 @@ cdef extern from *:
         aside->previous = (uintptr_t)own;
     }
 
-    static inline void greenroom_give_back(greenroom_gc_links *aside) {
+    static inline void greenroom_track_aside(greenroom_gc_links *aside) {
         while (aside->next != 0 && aside->next != (uintptr_t)aside) {
             PyObject *thing = (PyObject *)((greenroom_gc_links *)aside->next + 1);
             PyObject_GC_UnTrack(thing);
@@ -56,5 +56,5 @@ cdef extern from *:
     ctypedef struct GCLinks "greenroom_gc_links":
         pass
     void set_aside "greenroom_set_aside" (GCLinks *aside, object thing) noexcept
-    void give_back "greenroom_give_back" (GCLinks *aside) noexcept
+    void track_aside "greenroom_track_aside" (GCLinks *aside) noexcept
     bint is_last_reference "greenroom_is_last_reference" (PyObject *) noexcept

@@ -2,7 +2,7 @@ import cython
 from cpython.ref cimport PyObject
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from greenroom._core.capi cimport COMPILED, drop, new_reference, pass_on
-from greenroom._core.gcgenerations cimport GCLinks, give_back, set_aside
+from greenroom._core.gcgenerations cimport GCLinks, set_aside, track_aside
 
 cdef extern from *:
     """
@@ -56,7 +56,7 @@ cdef class RunQueue:
     cpdef object take(self)
     cpdef object at(self, Py_ssize_t position)
     cpdef bring_forward(self, Py_ssize_t position)
-    cpdef give_back(self)
+    cpdef track_aside(self)
     @cython.locals(old=list, new=list)
     cdef _grow(self)
 
@@ -103,5 +103,5 @@ cdef inline void show_queue(RunQueue runq) noexcept:
 cdef inline void set_thing_aside(RunQueue runq, object thing) noexcept:
     set_aside(&runq.aside, thing)
 
-cdef inline void give_all_back(RunQueue runq) noexcept:
-    give_back(&runq.aside)
+cdef inline void track_all_aside(RunQueue runq) noexcept:
+    track_aside(&runq.aside)

@@ -139,10 +139,10 @@ class RunQueue:
             position -= 1
         self.buf[self.head] = chosen
 
-    def give_back(self) -> None:
+    def track_aside(self) -> None:
         """Have the garbage collector walk over what is left of actors that have ended: the loop ends, too."""
         if COMPILED:
-            give_all_back(self)
+            track_all_aside(self)
 
     def _grow(self) -> None:
         if COMPILED:

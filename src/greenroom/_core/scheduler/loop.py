@@ -317,6 +317,6 @@ class Loop:
             except BaseException as exc:
                 failures.append(exc)
         self.timers.clear()
-        self.runq.give_back()
+        self.runq.track_aside()
         if failures:
             raise failures[0]

@@ -6,7 +6,7 @@ from greenroom._core.runqueue cimport set_thing_aside
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.records.record cimport ActorRecord
 
-cdef object NORMAL, SHUTDOWN
+cdef object NORMAL, SHUTDOWN, KILLED
 
 cpdef untrack_actor(ActorRecord record)
 cpdef untrack_instance(ActorRecord record, object actor)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from greenroom._core.build import COMPILED
 from greenroom.actor.records.record import ActorRecord
-from greenroom.exits import NORMAL, SHUTDOWN
+from greenroom.exits import KILLED, NORMAL, SHUTDOWN
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
@@ -55,8 +55,8 @@ def untrack_instance(record: ActorRecord, actor: object) -> None:
 def leads_nowhere(cell: Cell, record: ActorRecord, reason: ExitReason) -> bool:
     """Whether nothing but the system can be reached from what will be left of a hidden actor."""
     return (
-        record.extras is None
-        and (reason is NORMAL or reason is SHUTDOWN)
+        (reason is NORMAL or reason is SHUTDOWN or reason is KILLED)
+        and (record.extras is None or (record.extras.history is None and not record.extras.behaviors))
         and cell.task is None
         and cell.priority is None
         and not cell.loop.closed
