@@ -33,8 +33,20 @@ QUICK = ["-O1", "-g0", "-fno-semantic-interposition"] if os.name == "posix" else
 THOROUGH = ["-O2", *QUICK[1:]]
 HOTTEST = {
     *("address", "admission", "askdeadlock", "asking", "behavior", "cell", "celltable", "endinghost", "gctracking"),
-    *("hookhost", "hostorder", "inhand", "lifecycle", "loop", "loopcontext", "mailbox", "messagehost", "outcomes", "question"),
-    *("receipt", "record", "ring", "runqueue", "spawner", "spec", "stepping", "tickbudget", "timers", "visits"),
+    *("hookhost", "hostorder", "inhand", "lifecycle", "loop", "loopcontext", "mailbox", "messagehost", "outcomes"),
+    *(
+        "question",
+        "receipt",
+        "record",
+        "ring",
+        "runqueue",
+        "spawner",
+        "spec",
+        "stepping",
+        "tickbudget",
+        "timers",
+        "visits",
+    ),
 }
 
 

@@ -108,7 +108,7 @@ ROWS: tuple[Row, ...] = (
         "spawn, one message, stop",
         RATE,
         ours("spawn", 500_000, 100_000),
-        (Comparison(erlang("spawn", 500_000, 100_000), at_least(3.0)),),
+        (Comparison(erlang("spawn", 500_000, 100_000), at_least(1.5)),),
     ),
     Row(
         "P8",
