@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 from greenroom.actor.api.actor import Actor
@@ -29,10 +29,10 @@ class Props(Generic[M, R]):
 
     __slots__ = ("args", "factory", "kwargs")
 
-    def __init__(self, factory: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    def __init__(self, factory: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         self.factory = factory
-        self.args = args
-        self.kwargs = kwargs
+        self.args = tuple(args)
+        self.kwargs = dict(kwargs)
 
     def __repr__(self) -> str:
         given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwargs.items())]
@@ -50,7 +50,7 @@ def props(factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwarg
     >>> props(Greeter, name="Ada")
     props(Greeter, name='Ada')
     """
-    return Props(factory, args, dict(kwargs))
+    return Props(factory, args, kwargs)
 
 
 def label_of(factory: object) -> str:
