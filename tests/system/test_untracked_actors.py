@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 
-from greenroom import COMPILED, Actor, ActorRef, ActorSystem, Directive, MailboxConfig, Supervision, SystemConfig
+from greenroom import (
+    COMPILED,
+    Actor,
+    ActorRef,
+    ActorSystem,
+    Directive,
+    MailboxConfig,
+    Supervision,
+    SystemConfig,
+    SystemFailed,
+    props,
+)
 
 TRACKED = 1000
 MANY = TRACKED + 20
@@ -132,6 +143,131 @@ def test_a_ref_whose_mailbox_leads_back_to_it_is_collected_while_its_system_work
             assert ref() is None
 
     asyncio.run(main())
+
+
+class Parent(Actor[Any, None]):
+    """Knows its child, and fails when it is told to."""
+
+    def pre_start(self) -> None:
+        self.child = self.ctx.spawn(Hollow)
+
+    def receive(self, message: Any) -> None:
+        if message == "fail":
+            raise ValueError("on purpose")
+
+
+@pytest.mark.parametrize("others", [MANY, 0], ids=["untracked", "tracked"])
+def test_what_a_parent_failed_with_is_collected_though_it_knows_a_child_that_had_stopped(others: int) -> None:
+    async def main() -> None:
+        async with ActorSystem(config=STOP) as system:
+            for _ in range(others):
+                system.spawn(Hollow)
+            parents = [system.spawn(Parent) for _ in range(3)]
+            await system.settle()
+            for _ in range(MANY):
+                system.spawn(Hollow)
+            children = [parent._cell.subject.child for parent in parents]
+            instances = [weakref.ref(parent._cell.subject) for parent in parents]
+            for child in children:
+                child.stop()
+            await asyncio.gather(*(child.terminated() for child in children))
+            for parent in parents:
+                parent.tell("fail")
+            await asyncio.gather(*(parent.terminated() for parent in parents))
+            await asyncio.sleep(0)
+            del parent, parents, child, children
+            gc.collect()
+            assert [instance() for instance in instances] == [None] * 3
+
+    asyncio.run(main())
+
+
+def test_a_parent_whose_mailbox_leads_back_to_a_child_that_had_stopped_is_collected() -> None:
+    async def main() -> None:
+        async with ActorSystem() as system:
+            for _ in range(MANY):
+                system.spawn(Hollow)
+            known: dict[Any, Any] = {}
+            parent = system.spawn(Parent, mailbox=MailboxConfig(priority=known.get))
+            await system.settle()
+            known["child"] = parent._cell.subject.child
+            ref = weakref.ref(known["child"])
+            known["child"].stop()
+            await known["child"].terminated()
+            parent.stop()
+            await parent.terminated()
+            await asyncio.sleep(0)
+            system.spawn(Hollow)  # a loop remembers the mailbox that it made last
+            del known, parent
+            gc.collect()
+            assert ref() is None
+
+    asyncio.run(main())
+
+
+class Box:
+    """Has what an actor is made with, and is part of that."""
+
+    def __init__(self) -> None:
+        self.props = props(Boxed, self)
+
+
+class Boxed(Hollow):
+    def __init__(self, box: Box) -> None:
+        self.box = box
+
+
+def test_arguments_that_are_kept_elsewhere_are_collected() -> None:
+    async def main() -> None:
+        async with ActorSystem() as system:
+            for _ in range(MANY):
+                system.spawn(Hollow)
+            box = Box()
+            kept = weakref.ref(box)
+            ref = system.spawn(box.props)
+            await system.settle()
+            ref.stop()
+            await ref.terminated()
+            await asyncio.sleep(0)
+            del ref, box
+            gc.collect()
+            assert kept() is None
+
+    asyncio.run(main())
+
+
+class Impatient:
+    """An observer that is interrupted by a dead letter."""
+
+    def dead_letter(self, ref: Any, message: Any, sender: Any, why: str) -> None:
+        if message == "interrupt":
+            raise KeyboardInterrupt
+
+
+def test_an_end_that_is_interrupted_leaves_nothing_that_is_never_collected() -> None:
+    knot: list[Any] = []
+
+    async def main() -> None:
+        async with ActorSystem() as system:
+            knot.append(weakref.ref(system))
+            system.observers.add(Impatient())
+            for _ in range(MANY):
+                system.spawn(Hollow)
+            ref = system.spawn(Hollow)
+            await system.settle()
+            ref.stop()
+            ref.tell("interrupt")
+            knot.append([ref])
+            knot[1].append(knot[1])
+            del ref
+            await system.stopped()
+
+    with pytest.raises((KeyboardInterrupt, SystemFailed)):
+        asyncio.run(main())
+    del knot[1]
+    for _ in range(3):
+        gc.collect()
+    assert knot[0]() is None
 
 
 def test_a_system_that_has_refs_of_actors_that_had_stopped_before_it_is_forgotten() -> None:

@@ -83,6 +83,7 @@ class RunQueue:
 
     def __dealloc__(self) -> None:
         if COMPILED:
+            track_all_aside(self)  # a loop that was never closed: what stands aside must not lead here
             free_cells(self)
 
     def push(self, cell: object) -> None:

@@ -3,7 +3,7 @@ cimport greenroom._core.generators
 from greenroom._core.capi cimport COMPILED, is_tracked
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom.actor.hookhost cimport HookHost
-from greenroom.actor.life.gctracking cimport leads_nowhere, leave_remains, track_actor, track_instance
+from greenroom.actor.life.gctracking cimport leads_only_up, leave_remains, track_actor, track_instance, track_what_leads_to
 from greenroom.actor.life.spec cimport ActorClassInfo, class_info_of
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.records.record cimport ActorRecord, ChildList, Tombstone

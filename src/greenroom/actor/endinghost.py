@@ -19,7 +19,13 @@ from greenroom.actor.failure.reports import report_undecided
 from greenroom.actor.hookhost import HookHost
 from greenroom.actor.life import ending, forcing, restarting
 from greenroom.actor.life.ending import CLOSING, LEAVING, NONE, WAITING
-from greenroom.actor.life.gctracking import leads_nowhere, leave_remains, track_actor, track_instance
+from greenroom.actor.life.gctracking import (
+    leads_only_up,
+    leave_remains,
+    track_actor,
+    track_instance,
+    track_what_leads_to,
+)
 from greenroom.actor.life.hooks import begin, inspect
 from greenroom.actor.life.orders import CLOSE, KILL, SHUT_DOWN, STOP, STOP_ITSELF
 from greenroom.actor.life.restarting import RestartOrder
@@ -329,9 +335,11 @@ class EndingHost(HookHost):
         ref = cell.ref
         extras = record.extras
         is_hidden = COMPILED and not is_tracked(record)
-        if is_hidden and not leads_nowhere(cell, record, reason):
-            track_actor(record)
-            is_hidden = False
+        if COMPILED and (is_hidden or record.child_list is not None) and not leads_only_up(cell, record, reason):
+            track_what_leads_to(record)
+            if is_hidden:
+                track_actor(record)
+                is_hidden = False
         if record.state == STOPPING:
             self.enter(record, STOPPED)
         if extras is not None:
@@ -356,7 +364,13 @@ class EndingHost(HookHost):
         cell.put_record(child_list.tombstone_of(reason, ref._name, parent, history))
         if self.discards is not None:
             self.discards.note(cell, None)  # an actor that has no hooks has not been drained
-        self.loop.retire(cell, "stopped")
+        try:
+            self.loop.retire(cell, "stopped")
+        except BaseException:  # an observer was interrupted
+            if is_hidden:
+                track_actor(record)
+            cell.let_actor_go()
+            raise
         self.enter(record, TERMINATED)
         if is_hidden:
             track_instance(record)
