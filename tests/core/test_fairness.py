@@ -3,6 +3,7 @@
 import types
 from collections.abc import Callable, Generator
 from itertools import groupby
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -208,6 +209,41 @@ def test_one_slow_message_after_many_fast_ones_ends_the_tick() -> None:
         other.tell(number)
     hall.tick()
     assert hall.log[-1] == ("a", 30)
+
+
+def spin(seconds: float) -> None:
+    """Be busy by the machine's clock."""
+    until = monotonic() + seconds
+    while monotonic() < until:
+        pass
+
+
+@pytest.mark.parametrize("cells", [1, 5])
+@pytest.mark.parametrize("quick", [0, 1, 4, 21])
+def test_by_the_machines_clock_a_tick_ends_three_messages_after_its_time_at_the_latest(quick: int, cells: int) -> None:
+    loop = Loop(Limits(max_msgs_per_actor=1000, max_tick_time=0.002))
+    slow: list[object] = []
+
+    def handle(_: object, message: object) -> None:
+        if message == "slow":
+            slow.append(message)
+            spin(0.003)
+
+    receivers = [loop.spawn(handle) for _ in range(cells)]
+    receivers[0].tell("slow")
+    loop.tick()
+    slow.clear()  # from now on, the loop knows how fast the counter goes
+    for message in ["quick"] * quick + ["slow"] * 20:
+        for receiver in receivers:
+            receiver.tell(message)
+    while not slow:  # on a busy machine, the quick ones may take several ticks
+        loop.tick()
+    assert len(slow) <= 4
+    for _ in range(3):
+        before = len(slow)
+        loop.tick()
+        assert before < len(slow) <= before + 4
+    loop.close()
 
 
 @pytest.mark.parametrize("lane", list(Lane))

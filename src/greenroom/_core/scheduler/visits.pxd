@@ -15,7 +15,7 @@ from greenroom._core.behavior cimport BehaviorBase, is_generator
 
 cdef double LINGER, NEVER
 cdef int OFFLOADED, HELD, ORDERS, PROPAGATES, RECEIPTS, RESUME, ROOM, NOTED, NOTIFY_TAKEN
-cdef int ADRIFT
+cdef int ADRIFT, _UNTIMED
 cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED
 cdef object CoroutineType, SUSPENDED, NOTICE
 
@@ -39,6 +39,7 @@ cdef class Visits(InHand):
     cdef readonly unsigned long long ended_handled
     cdef readonly double trim_at
     cdef bint _out_of_time
+    cdef int _untimed
     cdef double _tick_began
     cdef dict _large
     cdef Py_ssize_t _left, _batch, _strained, _per_visit, _per_tick
@@ -47,7 +48,7 @@ cdef class Visits(InHand):
     cpdef make(self, double now)
     @cython.locals(runq=RunQueue, cell=Cell)
     cdef int _drain(self) except -1
-    @cython.locals(left=Py_ssize_t, head=int, buf=list, timed=bint)
+    @cython.locals(left=Py_ssize_t, head=int, buf=list, timed=bint, count=cython.ulonglong)
     cdef int _visit(self, Cell cell) except -1
     @cython.locals(lane=int, began=double, receipt=Receipt, order=HostOrder)
     cdef bint _look(self, Cell cell) except? False

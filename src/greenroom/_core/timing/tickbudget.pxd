@@ -42,6 +42,7 @@ cdef extern from *:
     bint READS_CLOCK "GREENROOM_READS_CLOCK"
     double machine_time "greenroom_machine_time" () noexcept nogil
 
+cdef unsigned long long _QUICK
 cdef double _LEARNING_TIME
 
 @cython.final
@@ -52,7 +53,7 @@ cdef class TickBudget:
     cdef readonly double seconds
     cdef double _deadline, _last, _origin, _per_second
     cdef unsigned long long _count_at_origin
-    cdef unsigned long long began, allowed
+    cdef unsigned long long began, allowed, quick
     @cython.locals(time=double)
     cpdef double now(self) except? -1.0
     cpdef double begin(self) except? -1.0

@@ -1,9 +1,9 @@
 """Whether a tick's time is up.
 
 The answer is wanted after every message. Asking the clock costs 35 ns, a third of a whole message; the processor's own
-counter costs 15. So the compiled loop compares counters, and asks here only when those say that time is up. How
-many counts make a second is learned from the clock as ticks go by. A clock that is not the machine's own is asked
-every time.
+counter costs 15 to 25. So the compiled loop compares counters, after a quick message only when three more have been
+handled, and asks here when those say that time is up. How many counts make a second is learned from the clock as ticks
+go by. A clock that is not the machine's own is asked every time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from greenroom.clock import Clock, MonotonicClock
 __all__ = ["TickBudget"]
 
 _LEARNING_TIME = 0.001
+_QUICK = 64
+"""Quick is who takes less than this part of the time that is left."""
 
 
 class TickBudget:
@@ -34,6 +36,7 @@ class TickBudget:
         "_virtual",
         "allowed",
         "began",
+        "quick",
         "seconds",
     )
 
@@ -50,6 +53,8 @@ class TickBudget:
         # Invariant: the tick's time is not up while fewer than `allowed` counts have passed since `began`
         self.began = 0
         self.allowed = 0
+        # Who takes fewer counts than that needs no look at the counter each time.
+        self.quick = 0
         # Counts per second; 0 until known, for ever with a clock that does not follow the machine's.
         self._per_second = 0.0
         self._origin = self.now() if machine else -1.0
@@ -91,6 +96,7 @@ class TickBudget:
     def _allow(self, now: float) -> None:
         """Set how many counts may pass before the clock is asked again."""
         self.allowed = int((self._deadline - now) * self._per_second)
+        self.quick = self.allowed // _QUICK
 
     def since(self, mark: int) -> float:
         """Seconds that have passed since the counter stood at `mark`; where nothing is counted, since the last look."""
