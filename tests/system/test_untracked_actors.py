@@ -156,6 +156,10 @@ class Parent(Actor[Any, None]):
             raise ValueError("on purpose")
 
 
+def instance_of(ref: ActorRef[Any, Any]) -> Any:
+    return ref._cell.subject
+
+
 @pytest.mark.parametrize("others", [MANY, 0], ids=["untracked", "tracked"])
 def test_what_a_parent_failed_with_is_collected_though_it_knows_a_child_that_had_stopped(others: int) -> None:
     async def main() -> None:
@@ -166,8 +170,8 @@ def test_what_a_parent_failed_with_is_collected_though_it_knows_a_child_that_had
             await system.settle()
             for _ in range(MANY):
                 system.spawn(Hollow)
-            children = [parent._cell.subject.child for parent in parents]
-            instances = [weakref.ref(parent._cell.subject) for parent in parents]
+            instances = [weakref.ref(instance_of(parent)) for parent in parents]
+            children = [instance_of(parent).child for parent in parents]
             for child in children:
                 child.stop()
             await asyncio.gather(*(child.terminated() for child in children))
@@ -190,7 +194,7 @@ def test_a_parent_whose_mailbox_leads_back_to_a_child_that_had_stopped_is_collec
             known: dict[Any, Any] = {}
             parent = system.spawn(Parent, mailbox=MailboxConfig(priority=known.get))
             await system.settle()
-            known["child"] = parent._cell.subject.child
+            known["child"] = instance_of(parent).child
             ref = weakref.ref(known["child"])
             known["child"].stop()
             await known["child"].terminated()
