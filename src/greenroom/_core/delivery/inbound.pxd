@@ -7,6 +7,7 @@ from greenroom._core.mailbox.mailbox cimport move_in
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.intake cimport Intake, entry_parts, has_entry
+from greenroom._core.delivery.lending cimport own_number
 from greenroom._core.delivery.reservations cimport Parked, Reservations, change_reserved
 
 cdef int ELSEWHERE, OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD, _MOST_AT_ONCE
@@ -72,6 +73,7 @@ cdef inline bint move_simply(Intake intake) except -1:
 cdef inline bint move_to_mailbox(Cell cell, PyObject **entry) except -1:
     if cell.closed or cell.priority is not None:
         return False
+    own_number(entry + 2)
     move_in(cell, entry + 2)
     change_reserved(cell, -1)
     cell.make_runnable()

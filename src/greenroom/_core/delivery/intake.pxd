@@ -1,6 +1,7 @@
 import cython
 from cpython.ref cimport PyObject
 from greenroom._core.capi cimport COMPILED
+cimport greenroom._core.delivery.lending
 
 # A queue with many producers and one consumer, after Dmitry Vyukov: `last` is swapped by whoever appends, `first` is the
 # consumer's own, and its link is one whose entry has been taken already. A link's `next` is written once, by the thread
@@ -41,32 +42,6 @@ cdef extern from *:
         chain->first = chain->last = chain->end = link;
         return 0;
     }
-
-    /* Without a GIL, the thread that made an object counts the references it takes and drops apart from those of all
-       others. One that it took and another thread drops unbalances the two: the object is sent back to its thread, with
-       a lock and an interruption, and is counted by slow steps from then on. So a reference that is handed over is
-       counted among those of the others, where it is taken and where it is dropped. */
-    #if defined(Py_GIL_DISABLED) && !defined(_MSC_VER)
-      #define GREENROOM_ONE ((Py_ssize_t)1 << _Py_REF_SHARED_SHIFT)
-      static inline PyObject *greenroom_lend(PyObject *object) {
-          if (__atomic_load_n(&object->ob_ref_local, __ATOMIC_RELAXED) != _Py_IMMORTAL_REFCNT_LOCAL)
-              __atomic_fetch_add(&object->ob_ref_shared, GREENROOM_ONE, __ATOMIC_RELAXED);
-          return object;
-      }
-      static inline void greenroom_give_back(PyObject *object) {
-          if (_Py_IsOwnedByCurrentThread(object)) {  /* so it has references of its own, and stays */
-              Py_ssize_t shared = __atomic_load_n(&object->ob_ref_shared, __ATOMIC_RELAXED);
-              while (shared >= GREENROOM_ONE)
-                  if (__atomic_compare_exchange_n(&object->ob_ref_shared, &shared, shared - GREENROOM_ONE, 1,
-                                                  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-                      return;
-          }
-          Py_DECREF(object);
-      }
-    #else
-      #define greenroom_lend(object) Py_NewRef(object)
-      #define greenroom_give_back(object) Py_DECREF(object)
-    #endif
 
     static inline int greenroom_chain_append(greenroom_chain *chain, PyObject *cell, PyObject *lane, PyObject *message,
                                              PyObject *sender) {

@@ -2,6 +2,7 @@ import cython
 from greenroom._core.capi cimport COMPILED, thread_ident
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.loop cimport Loop
+from greenroom._core.delivery.lending cimport own_value
 from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
 
 cdef int ASKED, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP

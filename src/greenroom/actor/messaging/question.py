@@ -249,7 +249,11 @@ class Question(Wait):
             not COMPILED and get_ident() == self._loop.runq.thread
         ):
             return False
-        return self._loop.inbound.bring(None, partial(method, value))
+        return self._loop.inbound.bring(None, partial(self._go_on, method, value))
+
+    def _go_on(self, method: Callable[[T], object], value: T) -> None:
+        """Here now, with a value that another thread has made."""
+        method(own_value(value) if COMPILED else value)
 
     def origin(self) -> int:
         """By an ask."""
@@ -406,7 +410,7 @@ class Question(Wait):
         future = self._future
         try:
             if self._status == ANSWERED:
-                future.set_result(self._value)
+                future.set_result(own_value(self._value) if COMPILED else self._value)
             elif self._status == GIVEN_UP and isinstance(self._value, CancelledError):
                 future.cancel()
             else:
