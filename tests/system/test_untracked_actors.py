@@ -148,16 +148,32 @@ def test_a_ref_whose_mailbox_leads_back_to_it_is_collected_while_its_system_work
 class Parent(Actor[Any, None]):
     """Knows its child, and fails when it is told to."""
 
-    def pre_start(self) -> None:
-        self.child = self.ctx.spawn(Hollow)
+    child: ActorRef[Any, Any]
 
     def receive(self, message: Any) -> None:
         if message == "fail":
             raise ValueError("on purpose")
+        self.child = self.ctx.spawn(Hollow)
 
 
 def instance_of(ref: ActorRef[Any, Any]) -> Any:
     return ref._cell.subject
+
+
+async def fail_above_a_child_that_had_stopped(system: ActorSystem) -> weakref.ref[Any]:
+    """The instance of a parent that has failed."""
+    parent = system.spawn(Parent)
+    await system.settle()
+    for _ in range(MANY):
+        system.spawn(Hollow)
+    parent.tell("spawn")
+    await system.settle()
+    instance = instance_of(parent)
+    instance.child.stop()
+    await instance.child.terminated()
+    parent.tell("fail")
+    await parent.terminated()
+    return weakref.ref(instance)
 
 
 @pytest.mark.parametrize("others", [MANY, 0], ids=["untracked", "tracked"])
@@ -166,20 +182,8 @@ def test_what_a_parent_failed_with_is_collected_though_it_knows_a_child_that_had
         async with ActorSystem(config=STOP) as system:
             for _ in range(others):
                 system.spawn(Hollow)
-            parents = [system.spawn(Parent) for _ in range(3)]
-            await system.settle()
-            for _ in range(MANY):
-                system.spawn(Hollow)
-            instances = [weakref.ref(instance_of(parent)) for parent in parents]
-            children = [instance_of(parent).child for parent in parents]
-            for child in children:
-                child.stop()
-            await asyncio.gather(*(child.terminated() for child in children))
-            for parent in parents:
-                parent.tell("fail")
-            await asyncio.gather(*(parent.terminated() for parent in parents))
+            instances = [await fail_above_a_child_that_had_stopped(system) for _ in range(3)]
             await asyncio.sleep(0)
-            del parent, parents, child, children
             gc.collect()
             assert [instance() for instance in instances] == [None] * 3
 
@@ -193,6 +197,7 @@ def test_a_parent_whose_mailbox_leads_back_to_a_child_that_had_stopped_is_collec
                 system.spawn(Hollow)
             known: dict[Any, Any] = {}
             parent = system.spawn(Parent, mailbox=MailboxConfig(priority=known.get))
+            parent.tell("spawn")
             await system.settle()
             known["child"] = instance_of(parent).child
             ref = weakref.ref(known["child"])
