@@ -1,8 +1,8 @@
 """The loop: takes in what time and other threads bring, has runnable cells visited, and stays within its budgets.
 
 A *tick* takes in foreign messages and due timers, then has *visits* made: to each runnable cell in turn, up to
-`max_msgs_per_actor` messages each, `max_actors_per_tick` visits in all, and no message begun after `max_tick_time`. The
-rest of the thread's time belongs to asyncio, which the poller hands it back to.
+`max_msgs_per_actor` messages each, `max_actors_per_tick` visits in all, and no message begun after `max_tick_time`, but
+for three that follow a quick one. The rest of the thread's time belongs to asyncio, which the poller hands it back to.
 """
 
 from __future__ import annotations
