@@ -51,11 +51,15 @@ cdef extern from *:
       }
       static inline void greenroom_own_number(PyObject **lent) {
           PyObject *object = *lent, *number = greenroom_like_number(object);
+          Py_ssize_t last = GREENROOM_ONE | _Py_REF_MERGED;
           if (number == NULL)
               return;
           *lent = number;
-          if (__atomic_load_n(&object->ob_ref_shared, __ATOMIC_ACQUIRE) == (GREENROOM_ONE | _Py_REF_MERGED))
-              Py_TYPE(object)->tp_free(object);  /* nobody else has it; the usual way leads to this thread's numbers */
+          /* When nobody else has it, it is freed here: the usual way leads to this thread's numbers. It is counted down to
+             nothing first, so that a thread which has just found it somewhere sees that it is gone. */
+          if (__atomic_compare_exchange_n(&object->ob_ref_shared, &last, _Py_REF_MERGED, 0, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED))
+              Py_TYPE(object)->tp_free(object);
           else
               greenroom_give_back(object);
       }
