@@ -38,7 +38,7 @@ class Limits(Frozen):
     max_actors_per_tick: int
     """Visits one tick makes at most."""
     max_tick_time: float
-    """Seconds after which a tick hands the thread back, once the message in hand is done; three more, if it was quick."""
+    """Seconds until a tick hands back the thread, once the message in hand is done: three more, if it was quick."""
     max_timers: int
     max_io_watches: int
 
