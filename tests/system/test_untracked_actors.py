@@ -7,6 +7,7 @@ import gc
 import logging
 import sys
 import weakref
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from greenroom import (
     Actor,
     ActorRef,
     ActorSystem,
+    Behaviors,
+    Context,
     Directive,
     MailboxConfig,
     Supervision,
@@ -23,6 +26,7 @@ from greenroom import (
     SystemFailed,
     props,
 )
+from greenroom.meta import MetaProcess
 
 TRACKED = 1000
 MANY = TRACKED + 20
@@ -210,6 +214,79 @@ def test_a_parent_whose_mailbox_leads_back_to_a_child_that_had_stopped_is_collec
             del known, parent
             gc.collect()
             assert ref() is None
+
+    asyncio.run(main())
+
+
+class Changeling(Hollow):
+    """Is a function from its first message on."""
+
+    def receive(self, message: Any) -> None:
+        self.ctx.become(lambda ctx, message: None)
+
+
+def handle(ctx: Context, message: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize("factory", [Changeling, handle, Behaviors.receive(handle)], ids=["become", "handler", "maker"])
+def test_one_whose_code_is_a_function_is_untracked_after_a_restart_and_tracked_after_its_end(factory: Any) -> None:
+    async def main() -> ActorRef[Any, Any]:
+        async with ActorSystem(config=SystemConfig(supervision=Supervision(backoff=None))) as system:
+            for _ in range(MANY):
+                system.spawn(Hollow)
+            ref = system.spawn(factory)
+            ref.tell("become")
+            await system.settle()
+            ref.restart()
+            await system.settle()
+            assert [gc.is_tracked(part) for part in (ref, ref._cell, ref._cell.record)] == [not COMPILED] * 3
+            ref.stop()
+            await ref.terminated()
+        return ref
+
+    ref = asyncio.run(main())
+    assert is_walked(ref)
+    assert is_walked(ref._cell)
+
+
+class Unwilling(MetaProcess):
+    """Cannot begin, and knows who wanted it."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+    def init(self, *args: Any, **kwargs: Any) -> None:
+        raise ValueError("on purpose")
+
+    def start(self) -> None:
+        pass
+
+
+class Owner(Hollow):
+    def receive(self, message: Any) -> None:
+        self.meta = Unwilling(self)
+        with suppress(ValueError):
+            self.ctx.spawn_meta(self.meta)
+
+
+def test_a_meta_process_that_could_not_begin_is_collected_with_its_owner() -> None:
+    async def main() -> None:
+        async with ActorSystem() as system:
+            for _ in range(MANY):
+                system.spawn(Hollow)
+            ref = system.spawn(Owner)
+            ref.tell("begin")
+            await system.settle()
+            owner = weakref.ref(instance_of(ref))
+            assert isinstance(owner().meta, Unwilling)
+            ref.stop()
+            await ref.terminated()
+            await asyncio.sleep(0)
+            system.spawn(Hollow)
+            del ref
+            gc.collect()
+            assert owner() is None
 
     asyncio.run(main())
 

@@ -5,7 +5,7 @@ from greenroom._core.mailbox.cell cimport Cell
 from greenroom.actor.endinghost cimport EndingHost
 from greenroom.actor.messaging.address cimport Address
 from greenroom.actor.records.record cimport ActorRecord, ChildList, tombstone_of
-from greenroom.actor.life.gctracking cimport untrack_instance, untrack_actor
+from greenroom.actor.life.gctracking cimport track_actor, untrack_actor, untrack_instance
 from greenroom.actor.life.spec cimport ActorClassInfo, ActorSpec, args_of, class_info_of, spec_of
 
 cdef Py_ssize_t TRACKED

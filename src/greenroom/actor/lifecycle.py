@@ -27,7 +27,7 @@ from greenroom.actor.failure.escalationcycles import break_off_if_stuck
 from greenroom.actor.failure.refusals import is_refusal
 from greenroom.actor.life import ending, forcing, notices, restarting, starting
 from greenroom.actor.life.ending import CLOSING, WAITING
-from greenroom.actor.life.gctracking import TRACKED, untrack_actor, untrack_instance
+from greenroom.actor.life.gctracking import TRACKED, track_actor, untrack_actor, untrack_instance
 from greenroom.actor.life.hooks import begin, call_hook, hand_to_actor
 from greenroom.actor.life.orders import START, STOP_ITSELF
 from greenroom.actor.life.spec import BEHAVIOR, CLASS, HANDLER, args_of, class_info_of, spec_of
@@ -247,6 +247,8 @@ class Lifecycle(EndingHost):
         if record.child_list is not None and record.child_list.count > 0:
             self.request_end(cell, KILLED)  # what it has spawned has to end first
         else:
+            if COMPILED and not is_tracked(record):
+                track_actor(record)
             parent = cell.ref._parent
             (self.top if parent is None else parent._cell.record.child_list).remove(record, cell.ref._name)
             cell.put_record(tombstone_of(NORMAL, cell.ref._name, parent, None))

@@ -93,11 +93,15 @@ def track_actor(record: ActorRecord) -> None:
 
 
 def track_instance(record: ActorRecord) -> None:
-    """Have the user's instance tracked again: its actor lets go of it, and somebody else may still have it."""
+    """Have the user's instance tracked again: its actor lets go of it, and somebody else may still have it.
+
+    A function has the actor's record in that place, which stays what it is.
+    """
     if record.extras is not None:
         for behavior in record.extras.behaviors:
-            _track(behavior.subject)
-    if COMPILED and not is_subject_last(record.cell):
+            if behavior.subject is not record:
+                _track(behavior.subject)
+    if COMPILED and record.cell.subject is not record and not is_subject_last(record.cell):
         _track(record.cell.subject)
 
 
