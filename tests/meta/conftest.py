@@ -81,7 +81,7 @@ def keepers(names: set[str]) -> list[str]:
     told: list[str] = []
     met: set[int] = set()
     rows = [one for one in gc.get_objects() if type(one).__name__ in names]
-    for depth in range(12):
+    for depth in range(30):
         met.update(map(id, [rows, met, told, sys._getframe()]))
         above = []
         for one in rows:
