@@ -59,11 +59,14 @@ def nothing_is_left_behind() -> Iterator[None]:
 
 
 @pytest.fixture
-def no_memory_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def no_memory_is_left(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Fail a test that leaves objects of meta-processes behind: each costs two looks at every object there is."""
     before = count_objects()
     yield
     caplog.get_records("call").clear()  # an exception that was logged has its frames
+    play = request.node.funcargs.get("play")
+    if play is not None:
+        play.system = None  # the last system, whose dead letters may tell of a program that ended with an exception
     deadline = monotonic() + PATIENCE
     while True:
         gc.collect()
@@ -81,7 +84,7 @@ def keepers(names: set[str]) -> list[str]:
     told: list[str] = []
     met: set[int] = set()
     rows = [one for one in gc.get_objects() if type(one).__name__ in names]
-    for depth in range(30):
+    for depth in range(20):
         met.update(map(id, [rows, met, told, sys._getframe()]))
         above = []
         for one in rows:
