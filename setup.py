@@ -34,19 +34,8 @@ THOROUGH = ["-O2", *QUICK[1:]]
 HOTTEST = {
     *("address", "admission", "askdeadlock", "asking", "behavior", "cell", "celltable", "endinghost", "gctracking"),
     *("hookhost", "hostorder", "inhand", "lifecycle", "loop", "loopcontext", "mailbox", "messagehost", "outcomes"),
-    *(
-        "question",
-        "receipt",
-        "record",
-        "ring",
-        "runqueue",
-        "spawner",
-        "spec",
-        "stepping",
-        "tickbudget",
-        "timers",
-        "visits",
-    ),
+    *("question", "receipt", "record", "ring", "runqueue", "spawner", "spec", "stepping", "tickbudget", "timers"),
+    "visits",
 }
 
 
