@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from greenroom.system.ending.shutdown import Shutdown
     from greenroom.system.ending.signals import SignalHandling
     from greenroom.system.loops.group import SystemLoops
+    from greenroom.system.loops.lent import LentThread
 
 __all__ = ["CALL_TIMEOUT", "SHUTDOWN_TIMEOUT", "Running"]
 
@@ -80,13 +81,14 @@ class Running:
                 raise WaitsForItself(f"the system {self.name!r} is running already")
             raise SystemStopped(self.name)
         self._poller.attach()
+        self._shutdown.phase = Phase.RUNNING  # as soon as the first thread is on its way, an actor there may ask
         if self._loops is not None:
             try:
                 self._loops.start()
             except BaseException:
+                self._shutdown.phase = Phase.NEW
                 self._poller.detach()
                 raise
-        self._shutdown.phase = Phase.RUNNING
         if self.config.stuck_after > 0 and self._loop.director is None:
             from greenroom.system import watchdog  # slow to import
 
@@ -225,6 +227,50 @@ class Running:
                     raise
             finally:
                 self._release_signals()
+        self._raise_failure()
+
+    def _run_beside(
+        self,
+        lent: LentThread | None,
+        mainloop: Callable[[asyncio.AbstractEventLoop], object] | None,
+        on_signal: Callable[[], object],
+    ) -> None:
+        """As `run`, on a thread of its own; this one is lent to a further loop, or waits, and handles signals.
+
+        `mainloop` is called here in between, and has to run asyncio's loop now and then. `on_signal` is called for the
+        first signal.
+        """
+        self._require_signals()
+
+        async def begin() -> None:
+            if lent is not None:
+                lent.begin()
+            Running.__enter__(self)
+
+        async def end() -> None:
+            try:
+                await self._shutdown.wait()
+                if lent is not None:
+                    await lent.wait()
+            except asyncio.CancelledError:
+                await self.shutdown()
+                raise
+
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            if self._handles_signals is not False:
+                self._take_signals(on_signal, aio=runner.get_loop())
+            try:
+                runner.run(begin())
+                if mainloop is not None:
+                    mainloop(runner.get_loop())
+                runner.run(end())
+            except KeyboardInterrupt:
+                if self._signals is None or not self._signals.forced:
+                    raise
+            finally:
+                self._release_signals()
+        if self._thread is not None:
+            self._thread.join(CALL_TIMEOUT)
         self._raise_failure()
 
     def _require_signals(self) -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "BUILT_IN",
     "Concurrent",
     "DispatcherSettings",
+    "Lent",
     "Loop",
     "Parallel",
     "Pinned",
@@ -78,6 +79,15 @@ class Loop(DispatcherSettings):
         self._set(core)
 
 
+class Lent(Loop):
+    """A loop of its own, on a thread that is lent to it: for pods of the thread that calls `play()`."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "core", None)
+
+
 class Pinned(DispatcherSettings):
     """A thread for each actor, with an asyncio loop of its own; on the processor `core`, if one is named."""
 
@@ -112,25 +122,30 @@ class Process(DispatcherSettings):
     """Worker processes that many actors share, for code that needs a processor of its own, or may crash.
 
     `workers` is how many processes there may be: by default as many as there are processors. `frame_limit` is how many
-    bytes can be sent at once, and so the size of the largest message: by default 256 MiB.
+    bytes can be sent at once, and so the size of the largest message: by default 256 MiB. With `keep`, messages that a
+    lost worker had not begun stay queued; else what was sent to it is lost with it. That takes a system call for each
+    message whose handler sends something.
     """
 
-    __slots__ = ("frame_limit", "workers")
+    __slots__ = ("frame_limit", "keep", "workers")
 
     frame_limit: int
+    keep: bool
     workers: int
 
-    def __init__(self, workers: int | None = None, frame_limit: int = _FRAME_LIMIT) -> None:
+    def __init__(self, workers: int | None = None, frame_limit: int = _FRAME_LIMIT, keep: bool = False) -> None:
         if workers is None:
             workers = os.cpu_count() or 1
         if not _is_whole(workers) or workers < 1:
             raise ConfigError("workers", workers, "must be a whole number, and at least 1")
         if not _is_whole(frame_limit) or frame_limit < _LEAST_LIMIT:
             raise ConfigError("frame_limit", frame_limit, f"must be a number of bytes, and at least {_LEAST_LIMIT}")
-        self._set(frame_limit, workers)
+        if not isinstance(keep, bool):
+            raise ConfigError("keep", keep, "must be True or False")
+        self._set(frame_limit, keep, workers)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Process, (self.workers, self.frame_limit)
+        return Process, (self.workers, self.frame_limit, self.keep)
 
 
 def _require_core(core: object) -> None:

@@ -76,7 +76,7 @@ class Quiet:
         return sorted({cell.name() for cell in self._at_work()})
 
     def _is_quiet(self) -> bool:
-        if self._loop.inbound.waiting():
+        if self._loop.inbound.waiting() or self._loop.queued_in_rings() > 0:
             return False
         if self._witness is not None and _is_at_work(self._witness):
             return False

@@ -21,6 +21,7 @@ from greenroom.runtimelog import RuntimeLog
 from greenroom.system import watchdog
 from greenroom.system.eventloop import LoopTimeout, loop_factory
 from greenroom.system.loops.calls import LoopCalls
+from greenroom.system.loops.lent import LentThread
 from greenroom.system.loops.quiet import QuietLoops, is_at_rest
 from greenroom.system.loops.simulated import SimulatedCalls, SimulatedThread
 from greenroom.system.loops.thread import LoopThread
@@ -64,15 +65,19 @@ class SystemLoops:
         self.threads = [self._make_thread(number) for number in range(1, count)]
         self._spread = [system._life, *(thread.life for thread in self.threads)]
         self._named: dict[str, LoopThread] = {}
-        # How many steps of the system's end are under way on other threads.
+        # How many steps of the system's end are under way on other threads; and the threads that did not get to theirs,
+        # with what they were at: they are not waited for again.
         self.steps = 0
+        self._held: dict[LoopThread, int] = {}
         self._count_timers_together()
         self._timeline = LoopsTimeline(system._poller, self.threads, lambda: self.steps)
         system._poller.is_timeline = False
 
-    def _make_thread(self, number: int, core: int | None = None) -> LoopThread:
-        make = SimulatedThread if self._is_simulated else LoopThread
-        thread = make(self._system, number, self._blocks, core)
+    def _make_thread(
+        self, number: int, core: int | None = None, is_lent: bool = False, label: str | None = None
+    ) -> LoopThread:
+        make = SimulatedThread if self._is_simulated else LentThread if is_lent else LoopThread
+        thread = make(self._system, number, self._blocks, core, label)
         thread.life.number_top(self._spawned)
         return thread
 
@@ -91,11 +96,14 @@ class SystemLoops:
         """The host of the loop with the fewest actors: of several, the first."""
         return min(self._spread, key=lambda life: life.loop.table.counted)
 
-    def named(self, dispatcher: str, core: int | None) -> Lifecycle:
-        """The host of the loop that a dispatcher has for itself, made on first use. On the home loop's thread."""
+    def named(self, dispatcher: str, core: int | None, is_lent: bool = False) -> Lifecycle:
+        """The host of the loop that a dispatcher has for itself, made on first use. On the home loop's thread.
+
+        One that `is_lent` has no thread of its own: somebody has to lend it one before the system starts.
+        """
         thread = self._named.get(dispatcher)
         if thread is None:
-            thread = self._make_thread(len(self.threads) + 1, core)
+            thread = self._make_thread(len(self.threads) + 1, core, is_lent, dispatcher)
             if self._system._poller.home() is not None:
                 self._start_one(thread)
                 self._join_clock()
@@ -274,6 +282,8 @@ class SystemLoops:
         step = asyncio.ensure_future(thread.do(action))
         # Whoever holds the thread has the time that any actor has to stop.
         patience = max(_LAST_STEPS, self._system.config.stop_timeout)
+        if self._held.get(thread) == thread.loop.ticks:
+            patience = 0.0
         try:
             while True:
                 ticks = thread.loop.ticks
@@ -281,7 +291,9 @@ class SystemLoops:
                 if done:
                     return step.result()
                 if thread.loop.ticking and thread.loop.ticks == ticks:
-                    self._leave_behind(thread)
+                    if self._held.get(thread) != ticks:
+                        self._held[thread] = ticks
+                        self._leave_behind(thread)
                     return None
         finally:
             step.cancel()

@@ -7,6 +7,7 @@ at which none had anything to do and nothing was on its way.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,11 +35,21 @@ class QuietLoops:
     def __init__(self, loop: Loop, poller: Poller, threads: Sequence[LoopThread]) -> None:
         self._home = Quiet(loop, poller)
         self._others: list[tuple[LoopThread, Quiet]] = [(one, Quiet(one.loop, one.end.poller)) for one in threads]
-        self._over = False
+        self._over = asyncio.Event()
 
     async def wait(self) -> bool:
-        """Return True when all are quiet, or False when `give_up` is called."""
-        while not self._over:
+        """Return True when all are quiet, or False when `give_up` is called: also if a handler holds a thread then."""
+        waits = asyncio.ensure_future(self._wait())
+        over = asyncio.ensure_future(self._over.wait())
+        try:
+            await asyncio.wait((waits, over), return_when=asyncio.FIRST_COMPLETED)
+            return waits.done() and waits.result()
+        finally:
+            waits.cancel()
+            over.cancel()
+
+    async def _wait(self) -> bool:
+        while not self._over.is_set():
             if not await self._home.wait():
                 return False
             for thread, quiet in self._others:
@@ -54,12 +65,12 @@ class QuietLoops:
 
     def give_up(self) -> None:
         """Wait no longer."""
-        self._over = True
+        self._over.set()
         self._home.give_up()
         for thread, quiet in self._others:
             thread.post(quiet.give_up)
 
     def busy(self) -> list[str]:
-        """The paths of the actors that are at work on the home loop, and the numbers of other loops that are awake."""
-        awake = [thread.number for thread, _ in self._others if not thread.loop.runq.asleep]
-        return [*self._home.busy(), *(f"loop {number}" for number in awake)]
+        """The paths of the actors that are at work on the home loop, and which other loops are awake."""
+        awake = [thread.label for thread, _ in self._others if not thread.loop.runq.asleep]
+        return [*self._home.busy(), *awake]

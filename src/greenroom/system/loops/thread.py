@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future as ThreadFuture
@@ -14,9 +13,9 @@ from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
 from greenroom.actor.lifecycle import Lifecycle
 from greenroom.errors import NoThread
-from greenroom.runtimelog import RuntimeLog
 from greenroom.system.ending.loopend import LoopEnd
 from greenroom.system.loops.calls import LoopCalls
+from greenroom.system.loops.cores import keep_on_core
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.celltable import SlotBlocks
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from greenroom.system.loops.ports import OwningSystem
 
 __all__ = ["LoopThread", "call_and_await"]
-
-_log = RuntimeLog()
 
 T = TypeVar("T")
 
@@ -38,10 +35,18 @@ _START_TIME = 30.0
 class LoopThread:
     """One further loop, from its making to its end."""
 
-    def __init__(self, system: OwningSystem, number: int, blocks: SlotBlocks, core: int | None = None) -> None:
+    def __init__(
+        self,
+        system: OwningSystem,
+        number: int,
+        blocks: SlotBlocks,
+        core: int | None = None,
+        label: str | None = None,
+    ) -> None:
         self.number = number
         self._system = system
-        self.name = f"{system.name} loop {number}"
+        self.label = f"loop {number}" if label is None else label
+        self.name = f"{system.name} {self.label}"
         self.token = f"{system.token} loop {number}"
         self.core = core
         self.life = Lifecycle(system, system._life.top.names)
@@ -99,21 +104,14 @@ class LoopThread:
             await self._over.wait()
 
         try:
-            self._pin_to_core()
+            if self.core is not None:
+                keep_on_core(self.name, self.core)
             with asyncio.Runner(loop_factory=factory) as runner:
                 runner.run(main())
         except BaseException as error:
             if ready.done():
                 raise
             ready.set_exception(error)  # asyncio could not start: it needs file descriptors
-
-    def _pin_to_core(self) -> None:
-        if self.core is None:
-            return
-        try:
-            os.sched_setaffinity(0, {self.core})
-        except (AttributeError, OSError) as exc:
-            _log.warning("%s cannot be kept on processor %d, and runs on any: %s", self.name, self.core, exc)
 
     def release(self) -> None:
         """Let the thread end, once its loop has stopped. From any thread."""
