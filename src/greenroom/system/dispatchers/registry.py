@@ -174,7 +174,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
             elif isinstance(settings, Process):
                 from greenroom.system.dispatchers.processes.pool.pool import WorkerPool
 
-                pool = WorkerPool(name, owner, settings.workers, settings.frame_limit)
+                pool = WorkerPool(name, owner, settings.workers, settings.frame_limit, settings.keep)
             else:
                 from greenroom.system.dispatchers.pinned import PinnedThreads
 

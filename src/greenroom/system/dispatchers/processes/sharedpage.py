@@ -19,12 +19,15 @@ import os
 import tempfile
 from contextlib import suppress
 
-__all__ = ["HOLDER", "NUMBERED", "TICKS", "SharedPage"]
+__all__ = ["HOLDER", "MARKS", "NUMBERED", "TICKS", "SharedPage"]
 
 HOLDER = 0
 """The word that says who holds the worker's thread: the id of a cell in the worker, 0 for nobody."""
 TICKS = 1
 """The word that says how many ticks the worker has made."""
+MARKS = 2
+"""The first word of the marks: two for each actor whose messages are to outlive the worker. The number of the first
+message that is not done, with all that it has sent, and that of the first which was not begun."""
 NUMBERED = 1 << 63
 """Set if the holder is given as the number of an executor: while something is decoded for its actor."""
 

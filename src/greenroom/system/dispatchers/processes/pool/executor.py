@@ -89,6 +89,10 @@ class ProcessExecutor(Executor):
         self._hold_then: Hold | None = None
         # Whether it has confirmed the cancellation of what is under way: then we know how far that is.
         self._has_confirmed = False
+        # Where its worker marks how far it is, if it does; and the marks, once the worker is lost.
+        self._place = 0
+        self._marked_by: WorkerPort | None = None
+        self._marks: tuple[int, int] | None = None
         # Timers that the actor has handles of.
         self.timers: dict[int, Timer] = {}
 
@@ -112,7 +116,9 @@ class ProcessExecutor(Executor):
         settings: Settings = record.settings()
         made = (spec.kind, spec.factory, record.args, spec.kwargs)
         call = self._new_call(cell)
-        head = ("enter", self.number, call.number, self.numbers)
+        self._marks = None
+        self._place = self._place_in(self.worker) if self._workers.keep else 0
+        head = ("enter", self.number, call.number, self.numbers, self._place)
         self._send_call(call, head, (cell.ref, made, dict(settings.env), registered_names()))
         return call
 
@@ -138,6 +144,20 @@ class ProcessExecutor(Executor):
     def entered(self, cell_id: int) -> None:
         """The worker has a cell for the actor."""
         self.cell_id = cell_id
+
+    def _place_in(self, worker: WorkerPort) -> int:
+        """Where a worker marks how far it is: where it did before, if it is the same."""
+        before, self._marked_by = self._marked_by, worker
+        return worker.new_marks(self.numbers, self._place if before is worker else 0)
+
+    def note_marks(self) -> None:
+        """The worker is lost: note how far the actor was, before its page is closed."""
+        if self._place and self.worker is not None:
+            self._marks = self.worker.marks(self._place)
+
+    def marks(self) -> tuple[int, int] | None:
+        """The numbers of the first message that is not done, and of the first not begun; None if nobody knows."""
+        return self._marks
 
     def has_lost_actor(self) -> bool:
         """Whether the process that hosted the actor is lost."""
@@ -174,12 +194,12 @@ class ProcessExecutor(Executor):
         """The process is lost: what was under way there has failed, and so has the actor."""
         self.worker = None
         self._drop_requests(None)
-        questions, self.open = list(self.open.values()), {}
         in_flight, self._in_flight = self._in_flight, None
         call, self._call = self._call, None
-        if in_flight is not None and not in_flight.is_closed():
-            in_flight.lose(error)
-        else:
+        is_told = in_flight is not None and not in_flight.is_closed() and in_flight.lose(error)
+        # Those whose messages stay are still asked.
+        questions, self.open = list(self.open.values()), {}
+        if not is_told:
             if call is not None and not call.is_closed():
                 call.has_raised(error.again())
             if call is None or getattr(self.cell.record, "state", None) == _RUNNING:  # else that failure is enough

@@ -284,10 +284,30 @@ class RemoteMessages(Handoff):
         self._sync()
         self._completed()
 
-    def lose(self, error: WorkerLost) -> None:
-        """The worker is lost. Nobody knows what became of the messages in flight."""
-        self._count_as_lost()
-        self._end(error=error)
+    def lose(self, error: WorkerLost) -> bool:
+        """The worker is lost. Whether the actor has failed with that, because of a message.
+
+        Nobody knows what became of the messages in flight, unless the worker has marked how far it was. Then those that
+        it had not begun stay in the mailbox, and the one that it was at has failed.
+        """
+        marks = self._executor.marks()
+        if marks is None:
+            self._count_as_lost()
+            self._end(error=error)
+            return True
+        done = min(max(marks[0], self.first), self.sent)
+        begun = min(max(marks[1], done), done + 1, self.sent)
+        self._take_back(max(begun, self.first))
+        is_last = done > self.first and done == self.sent
+        self._account_for(done - self.first - (1 if is_last else 0), [])
+        if begun > done:
+            self._end(error=error)
+            return True
+        if is_last:
+            self._end()  # it is done, with all before it
+        else:
+            self._put_back()
+        return False
 
     def give_up(self) -> None:
         """Nobody waits for them any longer; what became of them, nobody knows either."""

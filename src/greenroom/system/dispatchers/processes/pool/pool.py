@@ -26,10 +26,12 @@ class WorkerPool:
 
     threads = 0
 
-    def __init__(self, dispatcher: str, system: OwnerSystem, most: int, limit: int) -> None:
+    def __init__(self, dispatcher: str, system: OwnerSystem, most: int, limit: int, keep: bool = False) -> None:
         self.dispatcher = dispatcher
         self.system = system
         self.limit = limit
+        # Whether messages stay that a lost worker had not begun.
+        self.keep = keep
         self._most = most
         self._made = 0
         # Invariant: the workers that run, or are being started, and can host actors

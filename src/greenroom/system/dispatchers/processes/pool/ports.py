@@ -83,6 +83,10 @@ class ExecutorPort(Protocol):
         """Have the worker return the messages that it has not started, from this number on."""
         ...
 
+    def marks(self) -> tuple[int, int] | None:
+        """The numbers of the first message that is not done, and of the first not begun; None if nobody knows."""
+        ...
+
     def stash(self, message: object, sender: object, lane: int) -> None:
         """The actor has stashed a message."""
         ...
@@ -125,6 +129,17 @@ class WorkerPort(Protocol):
         """Answer one of its requests."""
         ...
 
+    def new_marks(self, number: int, place: int = 0) -> int:
+        """Where it marks how far an actor is, whose next message has this number; 0 if it has no room for that.
+
+        An actor that has a `place` already has the same again.
+        """
+        ...
+
+    def marks(self, place: int) -> tuple[int, int]:
+        """The two marks of an actor."""
+        ...
+
     def release(self, executor: ExecutorPort) -> None:
         """It no longer hosts that actor."""
         ...
@@ -163,4 +178,5 @@ class PoolPort(Protocol):
 
     dispatcher: str
     limit: int
+    keep: bool
     system: OwnerSystem

@@ -28,7 +28,7 @@ from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, Hold
 from greenroom.system.dispatchers.processes.pool.process import WorkerProcess
 from greenroom.system.dispatchers.processes.pool.service import Service
 from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER, Entry, WorkerSettings
-from greenroom.system.dispatchers.processes.sharedpage import HOLDER, NUMBERED, TICKS
+from greenroom.system.dispatchers.processes.sharedpage import HOLDER, MARKS, NUMBERED, TICKS
 from greenroom.system.dispatchers.processes.variables import ValuePacker
 from greenroom.wire.codec import Codec, Parts
 from greenroom.wire.failures import Failure
@@ -91,6 +91,8 @@ class Worker:
         # The requests for whose answers its thread blocks.
         self._blocks_for: set[int] = set()
         self._on_idle: Callable[[], object] | None = None
+        # Where the next actor has its marks.
+        self._next_marks = MARKS
         self._aio: asyncio.AbstractEventLoop = self._loop.visits.stepper.aio  # type: ignore[assignment]  # it runs
         self._process = WorkerProcess(self.name, self._post_end)
 
@@ -271,6 +273,25 @@ class Worker:
             return self.actors.get(held_by ^ NUMBERED)
         return next((one for one in self.actors.values() if held_by and one.cell_id == held_by), None)
 
+    def new_marks(self, number: int, place: int = 0) -> int:
+        """Where it marks how far an actor is, whose next message has this number; 0 if it has no room for that.
+
+        An actor that has a `place` already has the same again.
+        """
+        words = self._process.page.words
+        if not place:
+            place = self._next_marks
+            if place + 2 > len(words):
+                return 0
+            self._next_marks = place + 2
+        words[place] = words[place + 1] = number
+        return place
+
+    def marks(self, place: int) -> tuple[int, int]:
+        """The two marks of an actor. The worker may be lost, but its page not closed."""
+        words = self._process.page.words
+        return words[place], words[place + 1]
+
     def is_held(self) -> bool:
         """Whether one actor has held its thread since another could not be reached there."""
         return self._held is not None and not self._is_over and self._held == self.hold()
@@ -325,6 +346,8 @@ class Worker:
         self._loop.helpers.pop(self, None)
         self._process.kill()
         self._process.join(_PATIENCE)
+        for executor in self.actors.values():
+            executor.note_marks()
         self._process.page.close()
         self._workers.lost(self)
         self._service.close()

@@ -84,6 +84,10 @@ class HostedActor:
         """The number of the first message that is not done."""
         return int(self._base + self.cell.handled + self._others)
 
+    def has_asides(self) -> bool:
+        """Whether messages were set aside that the main process does not know of."""
+        return bool(self._asides)
+
     def wants(self, epoch: int) -> bool:
         """Whether to accept messages of this epoch. Those of an earlier one will be sent again."""
         return epoch == self._epoch

@@ -176,6 +176,10 @@ class MainChannel:
         with suppress(RuntimeError):  # asyncio is closed, and the process about to end
             self._aio.call_soon_threadsafe(self.flush)
 
+    def has_mail(self) -> bool:
+        """Whether something is to be sent."""
+        return bool(self._mail)
+
     def flush(self) -> None:
         """Send the collected mail."""
         self._is_flush_due = False

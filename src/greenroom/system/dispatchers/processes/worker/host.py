@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from greenroom._core.flags import INTERCEPTED, PROPAGATES
+from greenroom._core.flags import INTERCEPTED, NOTIFY_TAKEN, PROPAGATES
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.receipt import Receipt
@@ -79,6 +79,8 @@ class WorkerHost(Host):
         self.is_manual = False
         # Questions of hosted actors that are not answered, with the numbers of their requests.
         self._asked: dict[Question, int] = {}
+        # Where those actors have their marks whose messages are to outlive this process.
+        self._marked: dict[HostedActor, int] = {}
 
     @property
     def token(self) -> str:
@@ -146,8 +148,8 @@ class WorkerHost(Host):
                 self.loop.hooks.remove(self)
             return
         if word == "enter":
-            call, base = rest
-            self._enter(number, call, base, parts)
+            call, base, marks = rest
+            self._enter(number, call, base, marks, parts)
             return
         actor = self.actors.get(number)
         if actor is None:
@@ -175,7 +177,7 @@ class WorkerHost(Host):
         """A handler does not end. Called on another thread."""
         self.channel.post_from_outside("stuck", _address(ref), self._shown(message), seconds, stack)
 
-    def _enter(self, number: int, call: int, base: int, parts: Sequence[Buffer]) -> None:
+    def _enter(self, number: int, call: int, base: int, marks: int, parts: Sequence[Buffer]) -> None:
         try:
             ((ref, made, env, names),) = self.channel.decode(parts)
         except Exception as exc:
@@ -192,6 +194,9 @@ class WorkerHost(Host):
         record.ensure_extras().settings = Settings(None, env)  # type: ignore[arg-type]
         cell.ref = ref
         actor = HostedActor(self, number, cell, base)
+        if marks:
+            cell.flags |= NOTIFY_TAKEN
+            self._marked[actor] = marks
         record.ensure_extras().executor = actor
         self.actors[number] = actor
         self._by_cell[cell] = actor
@@ -230,6 +235,7 @@ class WorkerHost(Host):
         """Stop hosting an actor: cancel what it has under way."""
         actor.is_gone = True
         self.active.pop(actor, None)
+        self._marked.pop(actor, None)
         self.actors.pop(actor.number, None)
         self.loop.inbound.call(None, lambda: self._retire(actor))
 
@@ -253,6 +259,8 @@ class WorkerHost(Host):
         self._is_report_due = False
         self.page[TICKS] += 1
         self.channel.flush()
+        for actor, marks in self._marked.items():
+            self.page[marks] = actor.done()
         if self.is_manual:
             self._rest_soon()
 
@@ -298,6 +306,18 @@ class WorkerHost(Host):
             self.channel.flush()
 
     # -- called by the loop
+
+    def message_taken(self, cell: Cell) -> None:
+        """An actor begins with a message: mark that, once what it has sent before is on its way."""
+        actor = self._by_cell.get(cell)
+        marks = None if actor is None else self._marked.get(actor)
+        if actor is None or marks is None:
+            return
+        if self.channel.has_mail() or actor.has_asides():
+            self.channel.flush()
+        number = actor.done()
+        self.page[marks] = number
+        self.page[marks + 1] = number + 1
 
     def current_number(self) -> int:
         """The number of the actor whose code runs on the loop's own thread; 0 if none does."""
