@@ -32,10 +32,10 @@ DIRECTIVES = {
 QUICK = ["-O1", "-g0", "-fno-semantic-interposition"] if os.name == "posix" else []
 THOROUGH = ["-O2", *QUICK[1:]]
 HOTTEST = {
-    *("address", "admission", "askdeadlock", "asking", "behavior", "cell", "celltable", "endinghost", "gctracking"),
-    *("hookhost", "hostorder", "inhand", "lifecycle", "loop", "loopcontext", "mailbox", "messagehost", "outcomes"),
-    *("question", "receipt", "record", "ring", "runqueue", "spawner", "spec", "stepping", "tickbudget", "timers"),
-    "visits",
+    *("address", "admission", "askdeadlock", "asking", "behavior", "cell", "celltable", "connection", "endinghost"),
+    *("gctracking", "handlebase", "hookhost", "hostorder", "inhand", "lifecycle", "loop", "loopcontext", "mailbox"),
+    *("messagehost", "outcomes", "question", "receipt", "record", "ring", "runqueue", "shardedinbox", "spawner"),
+    *("spec", "spscring", "stepping", "tickbudget", "timers", "visits"),
 }
 
 

@@ -57,6 +57,7 @@ CORE_FLOORS = [
     ["timing"],
     ["simulation"],
     ["delivery"],
+    ["connections"],
     ["scheduler"],
     ["handoff"],
 ]

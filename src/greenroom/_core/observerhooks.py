@@ -31,6 +31,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "dead_letter": ("ref", "message", "sender", "why"),
     "slow_handler": ("ref", "message", "seconds"),
     "stuck_handler": ("ref", "message", "seconds", "stack"),
+    "pod_changed": ("pod", "status"),
 }
 """The hooks an observer may have, and what each is called with."""
 
@@ -54,6 +55,7 @@ class ObserverHooks:
         self.dead_letter = False
         self.slow_handler = False
         self.stuck_handler = False
+        self.pod_changed = False
 
     def add(self, observer: object) -> None:
         """Tell `observer` of every event it has a method for."""

@@ -37,7 +37,7 @@ cdef class Admission(Outcomes):
     @cython.locals(tally=Tally)
     cdef _refuse(self, Cell cell, object message, object sender, object lane)
     @cython.locals(tally=Tally)
-    cdef _turn_away(self, Cell cell, object message, object sender, object why=*)
+    cpdef turn_away(self, Cell cell, object message, object sender, object why=*)
     cdef _turn_away_keyless(self, Cell cell, object message, object sender, object exc)
     @cython.locals(found=tuple)
     cpdef clear(self, Cell cell, object why)

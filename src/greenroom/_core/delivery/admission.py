@@ -90,7 +90,7 @@ class Admission(Outcomes):
     def decide(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """What `admit` does with a message that is here, and not on its way."""
         if cell.closed:
-            self._turn_away(cell, message, sender)
+            self.turn_away(cell, message, sender)
         elif cell.priority is not None and lane is _DATA:
             self._admit_by_key(cell, message, sender)
         elif not self._is_full(cell, lane):
@@ -98,7 +98,7 @@ class Admission(Outcomes):
         elif cell.config.overflow is _DROP_OLD:
             self._displace(cell, lane)
             if cell.closed:  # by whoever was told of the displaced one
-                self._turn_away(cell, message, sender)
+                self.turn_away(cell, message, sender)
             else:
                 self._let_in(cell, message, sender, lane)
         else:
@@ -127,7 +127,7 @@ class Admission(Outcomes):
             tally = cell.count_aside()
             tally.rejected -= 1
             self.totals.rejected -= 1
-            self._turn_away(cell, message, sender, "mailbox full")
+            self.turn_away(cell, message, sender, "mailbox full")
         except BaseException as exc:
             self._turn_away_keyless(cell, message, sender, exc)
 
@@ -154,7 +154,7 @@ class Admission(Outcomes):
         """Let in a message from a foreign thread, for which room is reserved."""
         try:
             if cell.closed:
-                self._turn_away(cell, message, sender)
+                self.turn_away(cell, message, sender)
             else:
                 self._let_in(cell, message, sender, lane)
         except BaseException as exc:
@@ -217,7 +217,7 @@ class Admission(Outcomes):
         self.totals.dropped += 1
         self.tell_dropped(cell, message, sender, lane)
 
-    def _turn_away(self, cell: Cell, message: object, sender: object, why: str = "stopped") -> None:
+    def turn_away(self, cell: Cell, message: object, sender: object, why: str = "stopped") -> None:
         """A message that never stood in the mailbox becomes a dead letter."""
         tally = cell.count_aside()
         tally.sent_aside += 1
@@ -226,14 +226,14 @@ class Admission(Outcomes):
 
     def _turn_away_keyless(self, cell: Cell, message: object, sender: object, exc: BaseException) -> None:
         if cell.flags & INTERCEPTED and isinstance(exc, Exception):
-            self._turn_away(cell, message, sender, f"it cannot be sent: {in_words(exc)}")
+            self.turn_away(cell, message, sender, f"it cannot be sent: {in_words(exc)}")
             return
         if isinstance(exc, MemoryError):
-            self._turn_away(cell, message, sender, "there is no memory for it")
+            self.turn_away(cell, message, sender, "there is no memory for it")
             return
         if cell.priority is None or cell.closed:
             raise exc  # no key was asked: somebody who was told of something raised
-        self._turn_away(cell, message, sender, f"its priority cannot be told: {in_words(exc)}")
+        self.turn_away(cell, message, sender, f"its priority cannot be told: {in_words(exc)}")
         if not isinstance(exc, Exception):
             raise exc
 
@@ -338,7 +338,7 @@ class Admission(Outcomes):
             if self._is_intercepted(cell, message, sender, lane):
                 return
         if cell.closed:
-            self._turn_away(cell, message, sender)
+            self.turn_away(cell, message, sender)
         else:
             self._let_in(cell, message, sender, lane)
 
@@ -372,5 +372,5 @@ class Admission(Outcomes):
         for waiter in self._line.dissolve(cell):
             if waiter.claim is not None and not waiter.claim():
                 continue
-            self._turn_away(cell, waiter.message, waiter.sender, why)
+            self.turn_away(cell, waiter.message, waiter.sender, why)
             waiter.finish(None)

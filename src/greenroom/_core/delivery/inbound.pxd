@@ -20,10 +20,13 @@ cdef class Inbound(Reservations):
     cdef Intake _intake
     cdef list _kept
     cdef dict _lines
-    cdef readonly bint closed, sleeping
+    cdef readonly bint closed, sleeping, bell
     cdef bint _is_over
     cdef public object rouse
     cpdef bint waiting(self)
+    cpdef bint has_brought(self)
+    cpdef ring_bell(self)
+    cpdef still_bell(self)
     @cython.locals(entry=tuple, director=Director)
     cdef _offer(self, Cell cell, object message, object sender, object lane)
     cdef bint _has_room(self, Cell cell, object lane) except? True

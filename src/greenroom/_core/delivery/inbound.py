@@ -76,6 +76,7 @@ class Inbound(Reservations):
         "_is_over",
         "_kept",
         "_lines",
+        "bell",
         "closed",
         "rouse",
         "sleeping",
@@ -92,13 +93,31 @@ class Inbound(Reservations):
         self._lines: dict[Cell, int] = {}
         self.closed = False
         self._is_over = False
+        # Whether something was pushed into a ring that the loop drains. Rung from any thread, stilled by its own.
+        self.bell = False
         # Invariant: sleeping only while the loop's thread waits for something to happen, and nobody has roused it
         self.sleeping = False
         self.rouse: Callable[[], object] | None = None
 
     def waiting(self) -> bool:
         """A glance, without the lock: whether there is something to take in. For the loop's thread."""
+        return self.bell or self.has_brought()
+
+    def has_brought(self) -> bool:
+        """The same, but for what is in rings."""
         return self._intake.waiting() or bool(self._refused) or bool(self._kept)
+
+    def ring_bell(self) -> None:
+        """Something was pushed into a ring. From any thread."""
+        if not self.closed:
+            self.bell = True
+            self._end_sleep()
+
+    def still_bell(self) -> None:
+        """The loop looks into the rings next: whoever pushes from now on rings again."""
+        self.bell = False
+        if COMPILED:
+            fence()
 
     def tell(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread: of the actor that this thread works for, unless named."""

@@ -12,7 +12,7 @@ __all__ = ["count_cell", "count_loop", "count_queued"]
 def count_cell(cell: Cell) -> Ledger:
     """The ledger of one cell, living or ended, with what is on its way to it from other threads."""
     tally = cell.tally or Tally()
-    coming = cell.loop.inbound.count(cell)
+    coming = cell.loop.inbound.count(cell) + cell.loop.queued_in_rings(cell)
     queued = cell.queued() + tally.stashed
     return _ledger(tally, cell.sent(), cell.handled, queued, cell.loop.visits.in_hand(cell), coming)
 
@@ -29,13 +29,13 @@ def count_loop(loop: Loop) -> Ledger:
         handled += cell.handled
         queued += cell.queued()
         in_hand += loop.visits.in_hand(cell)
-    return _ledger(totals, sent, handled, queued, in_hand, loop.inbound.count())
+    return _ledger(totals, sent, handled, queued, in_hand, loop.inbound.count() + loop.queued_in_rings())
 
 
 def count_queued(loop: Loop) -> int:
     """How many messages wait, at a glance. From any thread: numbers alone are looked at."""
     waiting: int = sum(cell.queued() for cell in loop.table)
-    return waiting + loop.admission.totals.stashed + loop.inbound.count()
+    return waiting + loop.admission.totals.stashed + loop.inbound.count() + loop.queued_in_rings()
 
 
 def _ledger(tally: Tally, sent: int, handled: int, queued: int, in_hand: int, coming: int) -> Ledger:

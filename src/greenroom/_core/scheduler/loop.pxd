@@ -1,5 +1,7 @@
 import cython
+cimport greenroom._core.generators
 from greenroom._core.capi cimport COMPILED, new_object, thread_ident
+from greenroom._core.connections.shardedinbox cimport ShardedInbox
 from greenroom._core.current cimport begin_tick, end_tick
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.mailbox.mailbox cimport Mailbox
@@ -16,7 +18,7 @@ from greenroom._core.scheduler.visits cimport Visits
 
 cdef int OFFLOADED, ORDERS, ORDERED, ADRIFT, ENDED, PROPAGATES
 cdef double LONGEST_DELAY, SHORTEST_INTERVAL
-cdef object get_ident, _DEFAULT_MAILBOX
+cdef object get_ident, Lane, Mapping, _DEFAULT_MAILBOX
 
 @cython.final
 cdef class Loop:
@@ -32,6 +34,7 @@ cdef class Loop:
     cdef readonly Admission admission
     cdef readonly Inbound inbound
     cdef readonly Visits visits
+    cdef public list inboxes
     cdef readonly bint closed, is_guarded
     cdef readonly dict handoffs, carried
     cdef readonly dict helpers
@@ -56,8 +59,12 @@ cdef class Loop:
         self, double delay, Cell target, object message, double interval=*, bint fixed_rate=*, Cell owner=*
     )
     cpdef cancel_timers(self, Cell cell)
-    @cython.locals(now=double)
+    @cython.locals(now=double, takes_in=bint)
     cpdef tick(self)
+    @cython.locals(inbox=ShardedInbox, inboxes=list)
+    cdef _serve_inboxes(self, double now, bint takes_in)
+    @cython.locals(inbox=ShardedInbox, moved=Py_ssize_t)
+    cdef Py_ssize_t _move_bursts(self, list inboxes) except -1
     cdef bint _leaves_brought(self) except? True
     @cython.locals(timer=Alarm, fired=int)
     cdef _fire_due(self, double now)

@@ -8,9 +8,11 @@ for three that follow a quick one. The rest of the thread's time belongs to asyn
 from __future__ import annotations
 
 from _thread import get_ident
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
+from greenroom._core.connections.shardedinbox import ShardedInbox
 from greenroom._core.current import begin_tick, end_tick
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.inbound import Inbound
@@ -30,7 +32,7 @@ from greenroom._core.timing.tickbudget import TickBudget
 from greenroom._core.timing.timers import LONGEST_DELAY, SHORTEST_INTERVAL, Timer, Timers
 from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import InvalidDelay, LoopStopped, WaitsForItself, WrongLoop, WrongThread
-from greenroom.lanes import MailboxConfig
+from greenroom.lanes import Lane, MailboxConfig
 
 if TYPE_CHECKING:
     from greenroom._core.delivery.ports import LoopHost
@@ -58,6 +60,7 @@ class Loop:
         "hooks",
         "host",
         "inbound",
+        "inboxes",
         "is_guarded",
         "limits",
         "runq",
@@ -105,6 +108,8 @@ class Loop:
         self.visits = Visits(
             self.runq, self.admission, self.tick_budget, self.limits.max_msgs_per_actor, self.limits.max_actors_per_tick
         )
+        # What is connected to groups of cells by rings; None while there is none.
+        self.inboxes: list[ShardedInbox] | None = None
         self.closed = False
         # Invariant: the work that other threads do for cells of this loop, and that has not completed
         self.handoffs: dict[PendingHandoff, None] = {}
@@ -264,14 +269,56 @@ class Loop:
         outer = begin_tick(self.runq)
         try:
             now = self.tick_budget.begin()
-            if self.inbound.waiting() and (self.director is None or not self._leaves_brought()):
+            takes_in = self.inbound.waiting() and (self.director is None or not self._leaves_brought())
+            if takes_in:
                 self.inbound.take_in()
             if self.timers.count > 0:
                 self._fire_due(now)
-            self.visits.make(now)
+            if self.inboxes is None:
+                self.visits.make(now)
+            else:
+                self._serve_inboxes(now, takes_in or not self.inbound.waiting())
         finally:
             end_tick(outer)
             self.ticking = False
+
+    def _serve_inboxes(self, now: float, takes_in: bool) -> None:
+        """Make visits, with bursts from the inboxes between, as long as there is time for them."""
+        inboxes: list[ShardedInbox] = self.inboxes  # type: ignore[assignment]
+        if takes_in:
+            self.inbound.still_bell()
+            self._move_bursts(inboxes)
+        while True:
+            self.visits.make(now)
+            if not takes_in:
+                return
+            if self.tick_budget.spent():
+                for inbox in inboxes:
+                    inbox.is_stalled = False  # there may be room again
+                break
+            if self._move_bursts(inboxes) == 0:
+                break
+        for inbox in inboxes:
+            if inbox.waits():
+                self.inbound.ring_bell()
+
+    def _move_bursts(self, inboxes: list[ShardedInbox]) -> int:
+        """Let each inbox move its next burst; how many messages were moved."""
+        moved = 0
+        for inbox in inboxes:
+            moved += inbox.step()
+        return moved
+
+    def connect_inbox(self, bursts: Mapping[Lane, int]) -> ShardedInbox:
+        """A new inbox for cells of this loop. Before it runs, or on its own thread."""
+        inbox = ShardedInbox(self.inbound, self.admission, bursts)
+        # A list of its own each time: a tick may be going over the old one.
+        self.inboxes = [*(self.inboxes or ()), inbox]
+        return inbox
+
+    def queued_in_rings(self, cell: Cell | None = None) -> int:
+        """How many messages were sent by way of rings, to `cell` or in all, and not moved yet. From any thread."""
+        return 0 if self.inboxes is None else sum(inbox.queued(cell) for inbox in self.inboxes)
 
     def _leaves_brought(self) -> bool:
         """Whether this tick of a simulation goes on as if something had been brought in its midst."""
@@ -307,7 +354,9 @@ class Loop:
             return
         self.closed = True
         self.inbound.close()
-        while self.inbound.waiting():
+        for inbox in self.inboxes or ():
+            inbox.end("loop stopped")
+        while self.inbound.has_brought():
             self.inbound.take_in()
         self.inbound.end()
         failures: list[BaseException] = []

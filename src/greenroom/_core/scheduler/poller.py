@@ -264,7 +264,7 @@ class Poller:
         director = self.loop.director
         if director is not None and director.faults is not None and director.faults.is_on_the_way(self.loop):
             return True
-        owed: bool = self.loop.host.is_owed_time()
+        owed: bool = self.loop.host.is_owed_time() or self.loop.queued_in_rings() > 0
         return owed
 
     def is_idle(self) -> bool:
