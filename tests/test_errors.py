@@ -22,12 +22,15 @@ from greenroom.errors import (
     ClockHeldUp,
     ConfigError,
     ConnectionClosed,
+    ConnectTimeout,
     DeathPact,
     DispatcherExists,
     FailedElsewhere,
+    Fatal,
     FrameError,
     FrameTooLarge,
     GreenroomError,
+    HandleHeld,
     HandlerAbandoned,
     HandlerBroken,
     HandlerConflict,
@@ -42,6 +45,7 @@ from greenroom.errors import (
     LoopBusy,
     LoopStopped,
     MailboxFull,
+    ManifestError,
     MessageDropped,
     MetaCannotAsk,
     MetaCannotCompress,
@@ -65,9 +69,12 @@ from greenroom.errors import (
     NotInWorker,
     NotSendable,
     NotStarted,
+    PodGone,
+    PodRestartLimit,
     ProgramFailed,
     RefGone,
     RestartLimit,
+    RingFull,
     SendTimeout,
     SettleTimeout,
     SimulationEndless,
@@ -82,6 +89,8 @@ from greenroom.errors import (
     TooManyChildren,
     TooManyTimers,
     TooManyWatches,
+    TroupeEnding,
+    TroupeFailed,
     Unhandled,
     UnknownDispatcher,
     WaitsForItself,
@@ -243,6 +252,46 @@ SAMPLES = [
     Sample(InjectedFault("/a", 3), {"number": 3}, ("/a", "number 3")),
     Sample(LoopBusy("demo", "/a holds its thread"), {"name": "demo"}, ("demo", "/a holds its thread")),
     Sample(SystemFailed("demo", ValueError("the cause")), {"name": "demo"}, ("demo", "ValueError: the cause")),
+    Sample(
+        ManifestError("studio.py:7", "engine", 5, "a pod needs an actor: Pod(Engine)"),
+        {"where": "studio.py:7", "field": "engine", "value": 5},
+        ("studio.py:7: a pod needs", "Pod(Engine)"),
+    ),
+    Sample(
+        PodGone("engine", "it has failed", "m"),
+        {"pod": "engine", "why": "it has failed", "message": "m"},
+        ("'engine'", "it has failed", "not sent"),
+    ),
+    Sample(
+        TroupeEnding("engine", "the troupe is being shut down", "m"),
+        {"pod": "engine", "why": "the troupe is being shut down", "message": "m"},
+        ("'engine'", "being shut down"),
+    ),
+    Sample(
+        ConnectTimeout("engine", 2.0, "it has failed", "m"),
+        {"pod": "engine", "message": "m"},
+        ("'engine'", "2 s", "it has failed", "not sent", "`connect_timeout`"),
+    ),
+    Sample(
+        RingFull("engine", "m", Lane.DATA, 4096, "it does not run yet"),
+        {"ref": "engine", "message": "m", "lane": Lane.DATA, "capacity": 4096},
+        ("'engine'", "4096", "DATA", "does not run yet", "`.message`", "`buffers`"),
+    ),
+    Sample(HandleHeld("engine"), {"pod": "engine"}, ("'engine'", "another thread", "handle.clone()")),
+    Sample(Fatal("no such device"), {}, ("no such device",)),
+    Sample(
+        PodRestartLimit("engine", 3, 10.0, None),
+        {"pod": "engine"},
+        ("'engine'", "number 4", "10 s", "`max_restarts`", "`within`"),
+    ),
+    Sample(
+        PodRestartLimit("engine", 3, 10.0, ValueError("bad")), {"pod": "engine"}, ("it failed with ValueError: bad",)
+    ),
+    Sample(
+        TroupeFailed("Studio", ValueError("bad"), "engine"),
+        {"name": "Studio", "pod": "engine"},
+        ("'Studio'", "'engine'", "ValueError: bad"),
+    ),
 ]
 # Written down a second time on purpose: a code is a promise to whoever filters logs by it.
 CODES = {
@@ -327,6 +376,15 @@ CODES = {
     "ConnectionClosed": "connection_closed",
     "HttpError": "http",
     "ProgramFailed": "program_failed",
+    "ManifestError": "manifest",
+    "PodGone": "pod_gone",
+    "ConnectTimeout": "connect_timeout",
+    "TroupeEnding": "troupe_ending",
+    "RingFull": "ring_full",
+    "HandleHeld": "handle_held",
+    "Fatal": "fatal",
+    "PodRestartLimit": "pod_restart_limit",
+    "TroupeFailed": "troupe_failed",
 }
 BY_CLASS = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample.error).__name__)
 

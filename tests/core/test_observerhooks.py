@@ -49,6 +49,9 @@ class Everything:
     def stuck_handler(self, ref: object, message: object, seconds: object, stack: object) -> None:
         self.told.append(("stuck_handler", ref, message, seconds, stack))
 
+    def pod_changed(self, pod: object, status: object) -> None:
+        self.told.append(("pod_changed", pod, status))
+
 
 class One:
     """An observer of one event, which does as it is told."""

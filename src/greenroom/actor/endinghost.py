@@ -392,6 +392,8 @@ class EndingHost(HookHost):
         if parent is not None:
             self._tell_parent(parent._cell, ref, reason, None if extras is None else extras.restart_state)
         else:
+            if extras is not None and extras.restart_state is not None and extras.restart_state.supervisor is not None:
+                extras.restart_state.supervisor.gone(ref._cell, reason)
             self._tell_system(cell, reason)
 
     def _tell_system(self, cell: Cell, reason: ExitReason) -> None:

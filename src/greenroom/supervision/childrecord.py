@@ -110,11 +110,11 @@ class Wake(ChildNotice):
 
 
 class RestartDueAlarm(Alarm):
-    """Sends a `RestartDue`. A notice: a supervisor whose mailbox is full must hear of it all the same."""
+    """Sends a notice that a restart is due: a supervisor whose mailbox is full must hear of it all the same."""
 
     __slots__ = ("_cell", "notice")
 
-    def __init__(self, cell: Cell, deadline: float, notice: RestartDue) -> None:
+    def __init__(self, cell: Cell, deadline: float, notice: object) -> None:
         self._cell = cell
         self.notice = notice
         set_alarm(cell.loop, self, deadline)

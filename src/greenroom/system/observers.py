@@ -20,6 +20,8 @@ class Observer(Protocol):
     The methods are called synchronously, on the system's own thread (`mailbox_full` and `message_dropped` on the
     sender's), so they must be quick. If one raises, the error is logged and the observer removed.
 
+    `pod_changed(pod, status)` tells of a pod that has come to another phase, on whichever thread that happened.
+
     There is one more, `stuck_handler(ref, message, seconds, stack)`, for handlers that block the system's thread (it is
     called on another one then) or a worker process.
     """

@@ -21,6 +21,7 @@ from greenroom.errors import (
     NotAwaited,
     NoThread,
     SimulationRefused,
+    TroupeEnding,
     WorkerLost,
 )
 from greenroom.errors.base import in_words
@@ -45,6 +46,8 @@ def is_refusal(cell: Cell, message: object, sender: object, cause: BaseException
     executor = executor_of(record)
     if executor is not None and executor.is_remote:
         return False  # that is found out in its process; what comes from there is a failure
+    if isinstance(cause, TroupeEnding):
+        return True  # what the actor has tried is of no use any more, and it is about to end itself
     declared = declared_as(record, cause)
     if declared is None:
         return False

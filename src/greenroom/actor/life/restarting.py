@@ -348,7 +348,8 @@ def has_begun(life: ActorHost, cell: Cell, record: ActorRecord, restart_state: R
     restart_state.receive_timer = restart_state.kept = restart_state.failure = None
     if restart_state.incarnation > 1:
         cause, restart_state.cause = restart_state.cause, None
-        cell.release()
+        if not restart_state.is_held_back:
+            cell.release()
         if life.loop.hooks.actor_restarted:
             life.loop.hooks.emit("actor_restarted", cell.ref, cause)
     if restart_state.supervisor is not None:

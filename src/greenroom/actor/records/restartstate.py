@@ -128,6 +128,7 @@ class RestartState:
         "final",
         "group",
         "incarnation",
+        "is_held_back",
         "is_misfit",
         "kept",
         "last_failure",
@@ -158,6 +159,8 @@ class RestartState:
         self.patience: float | None = None
         # What becomes of its queue in a restart, if its supervisor says so.
         self.mailbox: OnRestart | None = None
+        # Whether its supervisor lets it go on after a restart, and not the runtime: when those that it needs are there.
+        self.is_held_back = False
         # Whether its next end is for good, whatever its supervisor would want.
         self.final = False
         self.incarnation = 1
