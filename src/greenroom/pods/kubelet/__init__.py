@@ -1,0 +1,1 @@
+"""What looks after pods: the kubelet decides, and a pod's own supervisor carries out what concerns its actors."""

@@ -1,0 +1,102 @@
+"""A troupe's manifest: the pods of its class body, checked, and who can send to whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from greenroom.errors import ManifestError
+from greenroom.pods.manifest.checks import check_actors, check_main, check_mates, declared_peers, known, mentioned_peers
+from greenroom.pods.manifest.factories import actor_class_of, is_troupe
+from greenroom.pods.manifest.handles import Handles, names_in
+from greenroom.pods.manifest.pod import Pod
+from greenroom.pods.manifest.settings import ThreadModel
+
+__all__ = ["Manifest", "read_manifest"]
+
+
+@dataclass
+class Manifest:
+    """What a troupe consists of."""
+
+    name: str
+    pods: dict[str, Pod] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    """The pod of each actor."""
+    peers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The actors that each actor has handles of."""
+    uses: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The peers that each actor declares, or that its code mentions."""
+    exposed: tuple[str, ...] = ()
+
+    @property
+    def main(self) -> Pod | None:
+        """The pod that runs on the thread that calls `play()`."""
+        return next((pod for pod in self.pods.values() if pod.thread is ThreadModel.MAIN), None)
+
+
+def read_manifest(name: str, body: dict[str, Any], bases: list[Manifest], exposes: type[Handles] | None) -> Manifest:
+    """Check a class body; a mistake is a `ManifestError` that begins with the line."""
+    manifest = Manifest(name)
+    for base in bases:
+        manifest.pods.update(base.pods)
+    for attribute, value in body.items():
+        if isinstance(value, Pod):
+            if value.name and value.name != attribute:
+                why = f"this pod is called {value.name!r} already: make another one for {attribute!r}"
+                raise value.error(value, why)
+            value.settle_name(attribute)
+            manifest.pods[attribute] = value
+        elif attribute in manifest.pods:
+            del manifest.pods[attribute]
+    pods = list(manifest.pods.values())
+    for pod in pods:
+        check_actors(pod)
+    check_main(pods)
+    for pod in pods:
+        _note_owners(pod, manifest)
+    for pod in pods:
+        _note_exposed(pod, manifest)
+    for pod in pods:
+        for actor, factory in pod.actors.items():
+            _note_peers(pod, actor, factory, manifest)
+            check_mates(pod, factory)
+    for wanted in () if exposes is None else names_in(exposes):
+        if exposes is not None and wanted not in manifest.exposed:
+            why = f"{exposes.__name__} declares {wanted!r}, which no pod exposes{known(manifest.exposed)}"
+            raise ManifestError(name, wanted, exposes, why)
+    return manifest
+
+
+def _note_owners(pod: Pod, manifest: Manifest) -> None:
+    for actor in pod.actors:
+        owner = manifest.owners.get(actor)
+        if owner is not None:
+            why = f"the pods {owner!r} and {pod.name!r} both have an actor called {actor!r}"
+            raise pod.error(actor, f"{why}: peers are found by name, so it must be unique in the troupe")
+        other = manifest.pods.get(actor)
+        if other is not None and other is not pod:
+            why = f"the pod {pod.name!r} has an actor called {actor!r}, which is the name of another pod"
+            raise pod.error(actor, why)
+        manifest.owners[actor] = pod.name
+
+
+def _note_exposed(pod: Pod, manifest: Manifest) -> None:
+    for name in pod.exposed_names():
+        if name not in pod.actors:
+            why = f"the pod {pod.name!r} exposes {name!r}, and has no such actor{known(pod.actors)}"
+            raise pod.error(pod.expose, why)
+    manifest.exposed += pod.exposed_names()
+
+
+def _note_peers(pod: Pod, actor: str, factory: Any, manifest: Manifest) -> None:
+    """Whom an actor can reach: those that it declares; else all actors of other pods."""
+    others = tuple(name for name, owner in manifest.owners.items() if owner != pod.name)
+    actor_class = actor_class_of(factory)
+    if actor_class is None:
+        manifest.peers[actor] = manifest.uses[actor] = () if is_troupe(factory) else others
+        return
+    declared = declared_peers(pod, actor_class, others)
+    mentioned = mentioned_peers(pod, actor_class, declared, others)
+    manifest.peers[actor] = declared or others
+    manifest.uses[actor] = declared or mentioned

@@ -1,0 +1,186 @@
+"""How pods and their kubelet are set up.
+
+>>> KubeletConfig(max_restarts=3, within=10.0).within
+10.0
+>>> KubeletConfig(within=-1.0)
+Traceback (most recent call last):
+    ...
+greenroom.errors.ConfigError: within=-1.0: must be a number of seconds, zero or more
+>>> Buffers(data=10).sizes[Lane.DATA]
+10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from greenroom.errors import ConfigError
+from greenroom.frozen import Frozen
+from greenroom.lanes import LARGEST_CAPACITY, Lane
+from greenroom.policy.backoff import Backoff
+from greenroom.policy.children import Restart
+from greenroom.policy.specs import require_backoff, require_limit, require_one_of, require_period
+
+__all__ = ["Buffers", "Bursts", "KubeletConfig", "RestartPolicy", "ShutdownMode", "ThreadModel", "require_core"]
+
+
+class RestartPolicy(Enum):
+    """After which ends a pod is restarted."""
+
+    ALWAYS = "always"
+    """After every end. OTP calls that permanent."""
+    ON_FAILURE = "on_failure"
+    """After a failure only: transient."""
+    NEVER = "never"
+    """Never: temporary."""
+
+    @property
+    def restart(self) -> Restart:
+        """The same, in the words of a `Supervisor`."""
+        return _RESTARTS[self]
+
+
+_RESTARTS = {
+    RestartPolicy.ALWAYS: Restart.PERMANENT,
+    RestartPolicy.ON_FAILURE: Restart.TRANSIENT,
+    RestartPolicy.NEVER: Restart.TEMPORARY,
+}
+
+
+class ThreadModel(Enum):
+    """Where the actors of a pod run."""
+
+    DEDICATED = "dedicated"
+    """On a thread of the pod's own."""
+    COOPERATIVE = "cooperative"
+    """On the kubelet's thread, in turn with others."""
+    MAIN = "main"
+    """On the thread that calls `play()`: for a GUI, and for signals. Such a pod cannot be restarted."""
+    PROCESS = "process"
+    """In a process of the pod's own."""
+
+
+class ShutdownMode(Enum):
+    """What becomes of messages that wait when a troupe is shut down."""
+
+    IMMEDIATE = "immediate"
+    """They are dead letters. Each actor finishes the message in hand."""
+    DRAIN_CONTROL = "drain_control"
+    """Those of the lanes CONTROL and MANAGEMENT are handled, the others are dead letters."""
+    DRAIN_ALL = "drain_all"
+    """All are handled."""
+
+
+def _require_count(name: str, value: object, most: int = LARGEST_CAPACITY) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ConfigError(name, value, f"must be a whole number from 1 to {most}")
+
+
+def require_core(value: object) -> None:
+    """Raise unless `value` is the number of a processor, or None."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise ConfigError("core", value, "must be the number of a processor, counted from 0, or None for any")
+
+
+class _PerLane(Frozen):
+    """A number for each lane."""
+
+    __slots__ = ()
+
+    data: int
+    control: int
+    management: int
+    log: int
+
+    def _set_all(self, data: int, control: int, management: int, log: int) -> None:
+        for name, value in (("data", data), ("control", control), ("management", management), ("log", log)):
+            _require_count(name, value)
+        self._set(data, control, management, log)
+
+    @property
+    def sizes(self) -> Mapping[Lane, int]:
+        """By lane."""
+        return {
+            Lane.DATA: self.data,
+            Lane.CONTROL: self.control,
+            Lane.MANAGEMENT: self.management,
+            Lane.LOG: self.log,
+        }
+
+
+class Buffers(_PerLane):
+    """How many messages each holder of a handle may have waiting at a pod, by lane."""
+
+    __slots__ = ("data", "control", "management", "log")  # noqa: RUF023 - their order is that of the arguments
+
+    def __init__(self, data: int = 4096, control: int = 256, management: int = 256, log: int = 256) -> None:
+        self._set_all(data, control, management, log)
+
+
+class Bursts(_PerLane):
+    """How many messages a pod takes in at once, by lane, before it looks at the next lane."""
+
+    __slots__ = ("data", "control", "management", "log")  # noqa: RUF023 - their order is that of the arguments
+
+    def __init__(self, data: int = 256, control: int = 64, management: int = 64, log: int = 64) -> None:
+        self._set_all(data, control, management, log)
+
+
+class KubeletConfig(Frozen):
+    """How a kubelet looks after its pods.
+
+    Args:
+        core: The processor its thread is kept on; None for any.
+        max_restarts: More restarts than this, of all its pods together, within `within` seconds are too many: the
+            kubelet gives up. None for no limit.
+        within: See `max_restarts`. The window slides, and both its ends count.
+        backoff: How long restarts wait; None for not at all.
+        connect_timeout: Seconds that a handle waits for a pod that is restarted, or for room.
+        heartbeat: Seconds within which a kubelet that is well shows that it is.
+        shutdown: What becomes of messages that wait when the troupe ends in the ordinary way.
+        drain_timeout: Seconds that they have to be handled, if they are to be.
+    """
+
+    __slots__ = (  # noqa: RUF023 - their order is that of the arguments
+        "core",
+        "max_restarts",
+        "within",
+        "backoff",
+        "connect_timeout",
+        "heartbeat",
+        "shutdown",
+        "drain_timeout",
+    )
+
+    core: int | None
+    max_restarts: int | None
+    within: float
+    backoff: Backoff | None
+    connect_timeout: float
+    heartbeat: float
+    shutdown: ShutdownMode
+    drain_timeout: float
+
+    def __init__(
+        self,
+        core: int | None = None,
+        max_restarts: int | None = 10,
+        within: float = 60.0,
+        backoff: Backoff | None = None,
+        connect_timeout: float = 30.0,
+        heartbeat: float = 1.0,
+        shutdown: ShutdownMode = ShutdownMode.DRAIN_ALL,
+        drain_timeout: float = 5.0,
+    ) -> None:
+        require_core(core)
+        require_limit("max_restarts", max_restarts)
+        require_period("within", within)
+        require_backoff(backoff)
+        require_period("connect_timeout", connect_timeout)
+        require_period("heartbeat", heartbeat)
+        if heartbeat < 0.01:
+            raise ConfigError("heartbeat", heartbeat, "must be a hundredth of a second or more")
+        require_one_of("shutdown", shutdown, ShutdownMode)
+        require_period("drain_timeout", drain_timeout)
+        self._set(core, max_restarts, within, backoff, connect_timeout, heartbeat, shutdown, drain_timeout)

@@ -1,0 +1,397 @@
+"""`ServiceHandle`: a holder's connection to one actor of a pod, whatever becomes of the pod meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from _thread import get_ident
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from threading import Event
+from time import monotonic
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+
+from greenroom._core.connections.handlebase import HandleBase
+from greenroom._core.connections.shardedinbox import Along
+from greenroom._core.connections.spscring import CLOSED, FULL, SENT
+from greenroom._core.current import ticking_here
+from greenroom.errors import ConnectTimeout, HandleHeld, PodGone, RingFull, TroupeEnding
+from greenroom.lanes import Lane, as_lane
+from greenroom.pods.service.registry import CONNECTED, GONE, PodSlot
+from greenroom.policy.specs import require_period
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Generic
+
+    from typing_extensions import TypeVar
+
+    from greenroom._core.connections.connection import Connection
+    from greenroom._core.scheduler.loop import Loop
+
+    T = TypeVar("T")
+    D = TypeVar("D", contravariant=True, default=Any)
+    C = TypeVar("C", contravariant=True, default=D)
+    M = TypeVar("M", contravariant=True, default=D)
+
+    _DataLanes = Literal[Lane.DATA, Lane.LOG]
+
+    class _Typed(Generic[D, C, M]): ...
+
+else:
+    D = C = M = Any
+
+    class _Typed:
+        """At run time, `ServiceHandle[Tick]` is `ServiceHandle` with a note."""
+
+        __slots__ = ()
+        __class_getitem__ = classmethod(GenericAlias)
+
+
+__all__ = ["HandleTerms", "ServiceHandle"]
+
+REFUSED = 3
+"""What becomes of a message that can never be sent: beside `SENT`, `FULL` and `CLOSED`."""
+
+
+class HandleTerms:
+    """What all handles of one troupe go by."""
+
+    def __init__(
+        self,
+        connect_timeout: float,
+        loops: tuple[Loop, ...],
+        kubelet_says: Callable[[], str],
+        is_ending: Callable[[], bool],
+    ) -> None:
+        self.connect_timeout = connect_timeout
+        # Whether the troupe is on its way to its end.
+        self.is_ending = is_ending
+        # The kubelet's loop, and those of the kubelets above: their threads must never wait for a pod, which waits for
+        # them.
+        self.loops = loops
+        # Whether the troupe plays: before it does, waiting is of no use.
+        self.is_playing = False
+        # What there is to say of the kubelet to somebody who waits in vain.
+        self.kubelet_says = kubelet_says
+
+
+class ServiceHandle(HandleBase, _Typed[D, C, M]):
+    """A connection to one actor of a pod. It stays good when the pod is restarted.
+
+    `ServiceHandle[Data, Control, Management]` says what may be sent in each lane; type checkers hold you to it. With
+    one type, `ServiceHandle[Data]`, all lanes take that.
+
+    A handle has one holder: the first thread that sends with it. `clone()` makes another connection, for another
+    thread. Messages of one handle arrive in order, lane by lane.
+    """
+
+    __slots__ = ("__weakref__", "_actor", "_examine", "_is_peer", "_retry", "_slot", "_terms")
+
+    def __init__(
+        self,
+        slot: PodSlot,
+        actor: str,
+        terms: HandleTerms,
+        connection: Connection,
+        examine: Callable[[object], None] | None = None,
+        is_peer: bool = False,
+    ) -> None:
+        super().__init__(connection)
+        self._slot = slot
+        self._actor = actor
+        self._terms = terms
+        # Raises if a message cannot be sent to where the pod is.
+        self._examine = examine
+        # Whether an actor of the same troupe holds it: what that sends when the troupe ends is nobody's failure.
+        self._is_peer = is_peer
+        # What has been asked to call when what was put down may be sent, if anything has.
+        self._retry: Callable[[], object] | None = None
+        self._is_plain = self._sends_plainly()
+
+    def _sends_plainly(self) -> bool:
+        return self._examine is None and self._slot.loop.admission.propagation is None
+
+    def __del__(self) -> None:
+        connection = getattr(self, "_connection", None)
+        if connection is not None:
+            connection.abandon()
+
+    @property
+    def name(self) -> str:
+        """The actor's name in its troupe."""
+        return self._actor
+
+    @property
+    def pod(self) -> str:
+        """The name of its pod."""
+        return self._slot.name
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the pod has ended for good: nothing can be sent any more."""
+        return self._slot.state == GONE
+
+    @property
+    def waiting(self) -> int:
+        """How many messages of this handle the pod has not taken in yet."""
+        waiting: int = self._connection.queued()
+        return waiting
+
+    def __repr__(self) -> str:
+        state = self._slot.state if self._terms.is_playing else "not playing"
+        return f"<ServiceHandle of {self._actor} in the pod {self._slot.name}, {state}>"
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]
+        def send(self, message: D, *, lane: _DataLanes = ..., timeout: float | None = ...) -> None: ...
+        @overload
+        def send(self, message: C, *, lane: Literal[Lane.CONTROL], timeout: float | None = ...) -> None: ...
+        @overload
+        def send(self, message: M, *, lane: Literal[Lane.MANAGEMENT], timeout: float | None = ...) -> None: ...
+        @overload
+        def send(self: ServiceHandle[T, T, T], message: T, *, lane: Lane, timeout: float | None = ...) -> None: ...
+        def send(self, message: Any, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
+            """Send a message. Waits for room, or for a pod that is being restarted, up to `timeout` seconds.
+
+            Raises `PodGone` when the pod will not come back, `ConnectTimeout` when it is not back in time, and
+            `RingFull`, a `MailboxFull`, when there is no room in time. Each has the message, which was not sent.
+
+            On the kubelet's own thread (in cooperative pods) it does not wait: the message is put down until it can
+            be sent, and `RingFull` is raised when too many are. In `async def` handlers, use `asend`.
+            """
+
+    @overload
+    def try_send(self, message: D, *, lane: _DataLanes = ...) -> bool: ...
+    @overload
+    def try_send(self, message: C, *, lane: Literal[Lane.CONTROL]) -> bool: ...
+    @overload
+    def try_send(self, message: M, *, lane: Literal[Lane.MANAGEMENT]) -> bool: ...
+    @overload
+    def try_send(self: ServiceHandle[T, T, T], message: T, *, lane: Lane) -> bool: ...
+    def try_send(self, message: Any, *, lane: Lane = Lane.DATA) -> bool:
+        """Send a message if that can be done now: False when there is no room, or the pod is being restarted.
+
+        Raises `PodGone` when the pod will not come back.
+        """
+        lane = self._prepare(message, lane, None)
+        if self._connection.parked or self._offer(message, lane) != SENT:
+            if not self._slot.refuses(lane):
+                return False
+            self._fail(message, lane)
+        return True
+
+    @overload
+    async def asend(self, message: D, *, lane: _DataLanes = ..., timeout: float | None = ...) -> None: ...
+    @overload
+    async def asend(self, message: C, *, lane: Literal[Lane.CONTROL], timeout: float | None = ...) -> None: ...
+    @overload
+    async def asend(self, message: M, *, lane: Literal[Lane.MANAGEMENT], timeout: float | None = ...) -> None: ...
+    @overload
+    async def asend(self: ServiceHandle[T, T, T], message: T, *, lane: Lane, timeout: float | None = ...) -> None: ...
+    async def asend(self, message: Any, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
+        """As `send`, but awaits: the thread goes on with other work meanwhile."""
+        lane = self._prepare(message, lane, timeout)
+        aio = asyncio.get_running_loop()
+        patience = self._terms.connect_timeout if timeout is None else timeout
+        deadline = aio.time() + patience
+        while True:
+            change: asyncio.Future[None] = aio.create_future()
+            wake = partial(_wake, aio, change)
+            fate = self._offer_or_wait(message, lane, wake)
+            if fate == SENT:
+                return
+            if fate == REFUSED:
+                self._fail(message, lane)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await change
+            except TimeoutError:
+                self._fail(message, lane, fate, patience)
+            finally:
+                self._forget(wake)
+
+    def clone(self) -> ServiceHandle[D, C, M]:
+        """Another connection to the same actor, for another holder. Its rings are made now."""
+        connection = self._slot.connect(self._actor, self._connection.sender())
+        return ServiceHandle(self._slot, self._actor, self._terms, connection, self._examine, self._is_peer)
+
+    # -- what cannot simply be pushed
+
+    def _send_otherwise(self, message: Any, lane: Lane, timeout: float | None) -> None:
+        lane = self._prepare(message, lane, timeout)
+        fate = CLOSED if self._connection.parked else self._offer(message, lane)
+        if fate == SENT:
+            return
+        if self._slot.refuses(lane):
+            self._fail(message, lane)
+        here = self._loop_that_must_not_wait()
+        if here is not None:
+            self._park(message, lane, here)
+        elif not self._terms.is_playing:
+            self._fail(message, lane, fate)
+        else:
+            self._wait_and_send(message, lane, self._terms.connect_timeout if timeout is None else timeout)
+
+    def _prepare(self, message: object, lane: Lane, timeout: float | None) -> Lane:
+        """Look at what is sent, and by whom."""
+        if timeout is not None:
+            require_period("timeout", timeout)
+        here = get_ident()
+        if self._holder != here:
+            with self._slot.lock:
+                if self._holder == 0:
+                    self._holder = here
+            if self._holder != here:
+                raise HandleHeld(self._slot.name)
+        self._slot.loop.inbound.refuse_simulated(None)
+        if self._examine is not None:
+            self._examine(message)
+        return lane if type(lane) is Lane else as_lane(lane)
+
+    def _offer(self, message: object, lane: Lane) -> int:
+        admission = self._slot.loop.admission
+        if admission.propagation is not None:
+            message = Along(message, admission.propagation.take_along(self._connection.sender()))
+        fate: int = self._connection.offer(message, lane)
+        return fate
+
+    def _offer_or_wait(self, message: object, lane: Lane, wake: Callable[[], object]) -> int:
+        """Offer a message; if it is not taken, `wake` is called when that may have changed."""
+        connection = self._connection
+        if not self._slot.tell_change(wake):
+            return REFUSED
+        fate = CLOSED if connection.parked else FULL
+        try:
+            connection.ask_for_room(wake)
+            if not connection.parked:
+                fate = self._offer(message, lane)
+            if fate == CLOSED and self._slot.refuses(lane):
+                fate = REFUSED
+        finally:
+            if fate in (SENT, REFUSED):
+                self._forget(wake)
+        return fate
+
+    def _forget(self, wake: Callable[[], object]) -> None:
+        self._slot.forget(wake)
+        self._connection.forget_room(wake)
+
+    def _wait_and_send(self, message: object, lane: Lane, patience: float) -> None:
+        deadline = monotonic() + patience
+        change = Event()
+        while True:
+            change.clear()
+            fate = self._offer_or_wait(message, lane, change.set)
+            if fate == SENT:
+                return
+            if fate == REFUSED:
+                self._fail(message, lane)
+            try:
+                is_late = not change.wait(max(0.0, deadline - monotonic()))
+            finally:
+                self._forget(change.set)
+            if is_late:
+                self._fail(message, lane, fate, patience)
+
+    def _fail(self, message: object, lane: Lane, fate: int = REFUSED, patience: float = 0.0) -> NoReturn:
+        """A message cannot be sent: raise."""
+        cell = self._connection.cell
+        error = self._error(message, lane, fate, patience)
+        if isinstance(error, RingFull) and cell is not None:
+            admission = self._slot.loop.admission
+            self._slot.loop.inbound.bring(None, partial(admission.count_refused, cell, 1, 0, 0))
+            admission.tell_full(cell, message, self._connection.sender(), lane)
+        raise error
+
+    def _error(self, message: object, lane: Lane, fate: int, patience: float) -> ConnectTimeout | RingFull | PodGone:
+        """What to tell who has waited in vain, or cannot send at all."""
+        slot = self._slot
+        if slot.refuses(lane):
+            return slot.gone(message, TroupeEnding if self._is_peer and self._terms.is_ending() else PodGone)
+        if fate == CLOSED and slot.state != CONNECTED:
+            why = slot.why
+            says = self._terms.kubelet_says()
+            return ConnectTimeout(slot.name, patience, f"{why}; {says}" if says else why, message)
+        why = f"it has made none in {patience:g} s" if slot.inbox.is_open else "it does not run yet"
+        if not self._terms.is_playing:
+            why = "the troupe does not play yet"
+        return RingFull(slot.name, message, lane, slot.sizes[lane], why)
+
+    # -- a thread that must not wait
+
+    def _loop_that_must_not_wait(self) -> Loop | None:
+        """The loop of this thread, if the pod may need that thread to go on; None if it may wait."""
+        loops = self._terms.loops
+        if loops[-1].director is not None:
+            runq = ticking_here()
+            return loops[-1] if runq is None else runq.admission.host.loop
+        here = get_ident()
+        for loop in (*loops, self._slot.loop):
+            if loop.runq.thread == here and loop.runq.rouse is not None:  # else it does not run yet, or not any more
+                return loop
+        return None
+
+    def _park(self, message: object, lane: Lane, here: Loop) -> None:
+        """Put a message down until it can be sent, in its turn."""
+        connection = self._connection
+        parked = connection.parked
+        bound = self._slot.sizes[Lane.DATA]
+        if parked is not None and len(parked) >= bound:
+            why = "its holder is on a thread that must not wait for the pod, and has put down as many as it may"
+            raise RingFull(self._slot.name, message, lane, bound, why)
+        if parked is None:
+            parked = connection.parked = deque()
+        admission = self._slot.loop.admission
+        if admission.propagation is not None:
+            message = Along(message, admission.propagation.take_along(connection.sender()))
+        parked.append((message, lane))
+        self._is_plain = False
+        if len(parked) == 1:
+            self._try_again_later(here)
+
+    def _try_again_later(self, here: Loop) -> None:
+        connection = self._connection
+        wake = self._retry = partial(here.inbound.bring, None, partial(self._send_parked, here))
+        connection.ask_for_room(wake)
+        if not self._slot.tell_change(wake):
+            wake()
+        elif connection.parked:
+            ring = connection.ring_of(connection.parked[0][1])
+            if not ring.is_closed() and ring.count() < ring.capacity:
+                wake()  # there is room by now
+
+    def _send_parked(self, here: Loop) -> None:
+        """Send what was put down, as far as that goes. On its holder's thread."""
+        connection = self._connection
+        if self._retry is not None:
+            self._forget(self._retry)
+            self._retry = None
+        parked = connection.parked
+        while parked:
+            try:
+                message, lane = parked.popleft()
+            except IndexError:  # the pod is gone, and they are dead letters
+                break
+            if connection.offer(message, lane) == SENT:
+                continue
+            if not self._slot.refuses(lane):
+                parked.appendleft((message, lane))
+                break
+            self._slot.bury(connection, message)
+        if not parked:
+            self._is_plain = self._sends_plainly()
+        else:
+            self._try_again_later(here)
+
+
+def _wake(aio: asyncio.AbstractEventLoop, change: asyncio.Future[None]) -> None:
+    with suppress(RuntimeError):  # it is closed: nobody waits any more
+        aio.call_soon_threadsafe(_resolve, change)
+
+
+def _resolve(change: asyncio.Future[None]) -> None:
+    if not change.done():
+        change.set_result(None)

@@ -1,0 +1,240 @@
+"""Where pods are found: each has a slot, whose address is the same for good.
+
+A slot is *connected*, *restarting* or *gone*. A handle that finds its rings closed comes here, and waits until the pod
+is published again. The rings are those it had: they outlive the pod, and what waits in them has stayed in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from threading import Condition
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from greenroom.errors import ConnectTimeout, PodGone
+
+if TYPE_CHECKING:
+    from greenroom._core.connections.connection import Connection
+    from greenroom._core.connections.shardedinbox import ShardedInbox
+    from greenroom._core.mailbox.cell import Cell
+    from greenroom._core.scheduler.loop import Loop
+    from greenroom.lanes import Lane
+
+__all__ = ["CONNECTED", "GONE", "RESTARTING", "PodRegistry", "PodSlot"]
+
+CONNECTED = "connected"
+RESTARTING = "restarting"
+GONE = "gone"
+
+
+class PodSlot:
+    """The address of one pod."""
+
+    def __init__(self, name: str, loop: Loop, inbox: ShardedInbox, sizes: Mapping[Lane, int]) -> None:
+        self.name = name
+        # The loop of its actors.
+        self.loop = loop
+        self.inbox = inbox
+        self.sizes = sizes
+        self._changed = Condition()
+        # Written under the lock, as all that follows.
+        self.state = CONNECTED
+        # The lanes that take nothing any more, though the pod goes on: the troupe ends.
+        self._shut: tuple[Lane, ...] = ()
+        # Why it is gone, or not back, in words; and what it failed with.
+        self.why = ""
+        self.cause: BaseException | None = None
+        # Who is sent to by each connection; and the cells that the actors have, by name. Before there are any, the
+        # pod's own stands for them all.
+        self._connections: list[tuple[str, Connection]] = []
+        self._cells: dict[str, Cell] = {}
+        self._own: Cell | None = None
+        # Called, once, when the state changes.
+        self._waiters: list[Callable[[], object]] = []
+
+    @property
+    def lock(self) -> Condition:
+        """What those hold who change something here, or settle who holds a handle."""
+        return self._changed
+
+    def belong_to(self, cell: Cell) -> None:
+        """What is sent to the pod before its actors are there is counted as sent to `cell`."""
+        with self._changed:
+            self._own = cell
+            self._assign()
+
+    def _assign(self) -> None:
+        for actor, connection in self._connections:
+            connection.cell = self._cells.get(actor, self._own)
+
+    def connect(self, actor: str, sender: object = None) -> Connection:
+        """Another connection to one of the pod's actors. From any thread."""
+        with self._changed:
+            connection = self.inbox.connect(self.sizes, sender)
+            # Those of holders that are gone matter as long as they hold something.
+            self._connections = [pair for pair in self._connections if not pair[1].is_abandoned or pair[1].queued()]
+            self._connections.append((actor, connection))
+            connection.cell = self._cells.get(actor, self._own)
+            if self.state != CONNECTED:
+                connection.close()
+            for lane in self._shut:
+                connection.ring_of(lane).close()
+            return connection
+
+    # -- for the pod's own loop
+
+    def publish(self, cells: Mapping[str, Cell]) -> None:
+        """The pod runs, with these cells: let messages be sent, and those that wait be handled."""
+        with self._changed:
+            if self.state == GONE:
+                return
+            self._cells.update(cells)
+            self._assign()
+            self.state = CONNECTED
+            self.why, self.cause = "", None
+            for _, connection in self._connections:
+                connection.open(self._shut)
+            waiters = self._take_waiters()
+        self.inbox.open()
+        _call(waiters)
+
+    def withdraw(self, why: str) -> None:
+        """The pod does not run: let nothing be sent until it is published again."""
+        with self._changed:
+            if self.state == GONE:
+                return
+            self.state = RESTARTING
+            self.why = why
+            self.inbox.close()
+            for _, connection in self._connections:
+                connection.close()
+
+    def revive(self) -> None:
+        """The pod may come back, though it was gone: its whole troupe is brought up again."""
+        with self._changed:
+            self.state = RESTARTING
+            self.why, self.cause = "its troupe is brought up again", None
+
+    def bury(self, connection: Connection, message: object) -> None:
+        """Make a dead letter of what a holder had put down. From any thread."""
+        cell = connection.cell
+        if cell is not None:
+            admission = self.loop.admission
+            self.loop.inbound.bring(None, partial(admission.turn_away, cell, message, connection.sender(), self.why))
+
+    def clear(self, why: str) -> int:
+        """Make dead letters of all that waits; how many those were."""
+        return self.inbox.bury(why)
+
+    def clear_on_loop(self, why: str) -> None:
+        """As `clear`, from any thread."""
+        if not self.loop.inbound.bring(None, partial(self.clear, why)):
+            self.clear(why)
+
+    def clear_lanes(self, lanes: tuple[Lane, ...], why: str) -> None:
+        """Let nothing more be sent in some lanes, and make dead letters of what waits there. From any thread."""
+        with self._changed:
+            self._shut = lanes
+            self.why = self.why or why
+            self.inbox.shut = sum(1 << lane for lane in lanes)
+            for _, connection in self._connections:
+                for lane in lanes:
+                    connection.ring_of(lane).close()
+            waiters = self._take_waiters()
+        _call(waiters)
+        bury = partial(self.inbox.bury, why, lanes)
+        if not self.loop.inbound.bring(None, bury):
+            bury()
+
+    def let_go(self, why: str, cause: BaseException | None = None) -> None:
+        """The pod will not come back. From any thread; what waits is for `clear`."""
+        with self._changed:
+            if self.state == GONE:
+                return
+            self.state = GONE
+            self.why, self.cause = why, cause
+            self.inbox.close()
+            for _, connection in self._connections:
+                connection.close()
+            waiters = self._take_waiters()
+        _call(waiters)
+
+    def _take_waiters(self) -> list[Callable[[], object]]:
+        waiters, self._waiters = self._waiters, []
+        self._changed.notify_all()
+        return waiters
+
+    # -- for holders of handles
+
+    def tell_change(self, waiter: Callable[[], object]) -> bool:
+        """Call `waiter` when the state next changes; False if the pod is gone, and it does not any more."""
+        with self._changed:
+            if self.state == GONE:
+                return False
+            self._waiters.append(waiter)
+            return True
+
+    def forget(self, waiter: Callable[[], object]) -> None:
+        """Do not call it."""
+        with self._changed:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def refuses(self, lane: Lane) -> bool:
+        """Whether nothing will be taken any more, in this lane at least."""
+        return self.state == GONE or lane in self._shut
+
+    def gone(self, message: object = None, kind: type[PodGone] = PodGone) -> PodGone:
+        """The error of who sends to a pod that is gone."""
+        error = kind(self.name, self.why, message)
+        error.__cause__ = self.cause
+        return error
+
+    def wait(self, timeout: float) -> None:
+        """Return when the pod is connected; `PodGone` if it never will be, `ConnectTimeout` if it is not in time."""
+        deadline = monotonic() + timeout
+        with self._changed:
+            while self.state != CONNECTED:
+                if self.state == GONE:
+                    raise self.gone()
+                left = deadline - monotonic()
+                if left <= 0.0:
+                    raise ConnectTimeout(self.name, timeout, self.why)
+                self._changed.wait(left)
+
+
+class PodRegistry:
+    """The slots of a troupe's pods, by name."""
+
+    def __init__(self) -> None:
+        self.slots: dict[str, PodSlot] = {}
+
+    def add(self, slot: PodSlot) -> None:
+        """A pod that can be found from now on."""
+        self.slots[slot.name] = slot
+
+    def publish(self, pod: str, cells: Mapping[str, Cell]) -> None:
+        """The pod runs: whoever waits for it goes on."""
+        self.slots[pod].publish(cells)
+
+    def connect(self, pod: str, timeout: float) -> PodSlot:
+        """The slot of a pod, once it is connected."""
+        slot = self.slots[pod]
+        slot.wait(timeout)
+        return slot
+
+    def clear_lanes(self, lanes: tuple[Lane, ...], why: str) -> None:
+        """Make dead letters of what waits in some lanes, and let nothing more be sent there. From any thread."""
+        for slot in self.slots.values():
+            slot.clear_lanes(lanes, why)
+
+    def let_all_go(self, why: str) -> None:
+        """None of them will come back."""
+        for slot in self.slots.values():
+            slot.let_go(why)
+
+
+def _call(waiters: list[Callable[[], object]]) -> None:
+    for waiter in waiters:
+        waiter()

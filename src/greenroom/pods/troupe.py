@@ -1,0 +1,296 @@
+"""`Troupe`: a static manifest of pods, wired at once and played as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, ClassVar, get_origin
+
+from greenroom.errors import BadArgument, SystemFailed, TroupeFailed, WaitsForItself
+from greenroom.lanes import Lane
+from greenroom.pods.assembly import Assembly
+from greenroom.pods.kubelet.heartbeat import Heartbeat
+from greenroom.pods.mainloop import MainLoop
+from greenroom.pods.manifest.drawing import Description
+from greenroom.pods.manifest.handles import Handles
+from greenroom.pods.manifest.manifest import Manifest, read_manifest
+from greenroom.pods.manifest.settings import KubeletConfig, ShutdownMode
+from greenroom.policy.specs import require_period
+from greenroom.system.config import OnExit, SystemConfig
+from greenroom.system.ending.report import Phase
+from greenroom.system.system import ActorSystem
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Generic, Self
+
+    from typing_extensions import TypeVar
+
+    from greenroom.pods.manifest.phases import PodStatus
+    from greenroom.system.loops.lent import LentThread
+
+    E = TypeVar("E", bound=Handles, default=Any)
+
+    class _Typed(Generic[E]): ...
+
+else:
+    E = Any
+
+    class _Typed:
+        """At run time, `Troupe[Front]` is `Troupe` with a note."""
+
+        __slots__ = ()
+        __class_getitem__ = classmethod(GenericAlias)
+
+
+__all__ = ["Troupe"]
+
+
+class Troupe(_Typed[E]):
+    """A static manifest: its class body declares pods.
+
+    >>> from greenroom import Actor
+    >>> from greenroom.pods import Handles, Pod, ServiceHandle, ThreadModel, Troupe
+    >>> class Peers(Handles):
+    ...     printer: ServiceHandle[str]
+    >>> class Ticker(Actor[int, None]):
+    ...     peers: Peers
+    ...     def receive(self, message: int) -> None:
+    ...         self.peers.printer.send(f"tick {message}")
+    >>> class Printer(Actor[str, None]):
+    ...     def receive(self, message: str) -> object:
+    ...         print(message)
+    ...         self.ctx.stop()
+    >>> class Clock(Troupe):
+    ...     ticker = Pod(Ticker, expose=True)
+    ...     printer = Pod(Printer, thread=ThreadModel.MAIN)
+    >>> clock = Clock.new()
+    >>> clock.exposed().ticker.send(1)
+    >>> clock.play()
+    tick 1
+
+    `new()` makes everything and connects it, `exposed()` has the handles for code outside, and `play()` runs until the
+    MAIN pod has ended, all pods have, or somebody ends the troupe. `with troupe:` and `async with troupe:` run it for a
+    block. `Troupe[Front]`, with a subclass of `Handles`, gives `exposed()` its type.
+    """
+
+    manifest: ClassVar[Manifest] = Manifest("Troupe")
+    # What the rooms below know a troupe by.
+    __greenroom_is_troupe__: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        bases = [base.manifest for base in reversed(cls.__mro__[1:]) if issubclass(base, Troupe)]
+        cls.manifest = read_manifest(cls.__name__, dict(vars(cls)), bases, _exposes(cls))
+
+    def __init__(
+        self, *, kubelet: KubeletConfig | None = None, config: SystemConfig | None = None, name: str | None = None
+    ) -> None:
+        if kubelet is not None and not isinstance(kubelet, KubeletConfig):
+            raise BadArgument(f"kubelet={kubelet!r}: must be a KubeletConfig, as in KubeletConfig(max_restarts=10)")
+        manifest = type(self).manifest
+        self.name = manifest.name if name is None else name
+        self._kubelet = KubeletConfig() if kubelet is None else kubelet
+        self.system = ActorSystem(self.name, config=_fitting(config, self._kubelet))
+        # Whose failure ended the troupe; and whether its kubelet has a thread of its own.
+        self._failed_pod: str | None = None
+        self._own_thread = False
+        self._parts = Assembly(
+            self.name,
+            manifest,
+            self._kubelet,
+            self.system,
+            self._ends,
+            lambda: self._own_thread,
+            lambda: self.system.phase != Phase.RUNNING,
+        )
+
+    @classmethod
+    def new(
+        cls, *, kubelet: KubeletConfig | None = None, config: SystemConfig | None = None, name: str | None = None
+    ) -> Self:
+        """Make a troupe: all its rings are allocated and connected now, and nothing of it runs yet."""
+        return cls(kubelet=kubelet, config=config, name=name)
+
+    # -- what others see
+
+    @classmethod
+    def describe(cls) -> Description:
+        """A drawing of the manifest: `print` it, or take its `.mermaid()` or `.svg()`."""
+        return Description(cls.manifest)
+
+    def exposed(self) -> E:
+        """The handles of the actors that are exposed, by name. The same ones each time; `clone()` makes others."""
+        return self._parts.exposed  # type: ignore[return-value]
+
+    @property
+    def status(self) -> Mapping[str, PodStatus]:
+        """The phase of each pod, by name; those of a troupe within are called `outer.inner`. From any thread."""
+        return self._parts.statuses()
+
+    @property
+    def heartbeat(self) -> Heartbeat | None:
+        """When its kubelet was last seen to be well; None if it does not run. From any thread."""
+        return self._parts.heart.look()
+
+    def __repr__(self) -> str:
+        return f"<Troupe {self.name}: {', '.join(f'{name} {one.phase.value}' for name, one in self.status.items())}>"
+
+    # -- running
+
+    def play(self, mainloop: Callable[[MainLoop], object] | None = None) -> None:
+        """Run until the MAIN pod has ended, all pods have, or somebody ends the troupe. On the calling thread.
+
+        The MAIN pod runs on this thread; the kubelet has one of its own. Ctrl-C and SIGTERM end the troupe in the
+        ordinary way. When a failure has ended it, `TroupeFailed` is raised from that.
+
+        With `mainloop`, that is called on this thread, and has to call `poll_once()` of what it is given again and
+        again: a GUI's timer can do that. When it returns, the troupe ends.
+        """
+        if asyncio._get_running_loop() is not None:
+            raise WaitsForItself("play() would hold up the asyncio loop of this thread: use `async with troupe:` here")
+        self._own_thread = True
+        self._parts.begin()
+        try:
+            calls = None if mainloop is None else partial(self._call, mainloop)
+            self.system._run_beside(self._lent_thread(), calls, partial(self.stop, self._kubelet.shutdown))
+        except SystemFailed as exc:
+            raise self._failure(exc) from exc.__cause__
+        finally:
+            self._parts.end()
+
+    def _call(self, mainloop: Callable[[MainLoop], object], aio: asyncio.AbstractEventLoop) -> None:
+        lent = self._lent_thread()
+        try:
+            mainloop(MainLoop(aio, None if lent is None else lent.loop, lambda: self.system.phase != Phase.RUNNING))
+        except BaseException as exc:
+            self.system.fail(exc)
+        else:
+            self.stop(self._kubelet.shutdown)
+
+    def _lent_thread(self) -> LentThread | None:
+        main = type(self).manifest.main
+        loops = self.system._loops
+        if main is None or loops is None:
+            return None
+        host = self._parts.registry.slots[main.name].loop.host
+        return loops.thread_of(host)  # type: ignore[return-value]
+
+    def __enter__(self) -> Self:
+        main = type(self).manifest.main
+        if main is not None:
+            why = f"`with` runs {self.name} on threads of its own, but its pod {main.name!r} is MAIN"
+            raise BadArgument(f"{why}: use play(), or `async with`")
+        self._own_thread = True
+        self._parts.begin()
+        self.system.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._refuse_what_is_not_drained(self._mode_after(kind))
+            return self.system.__exit__(kind, exc, traceback)
+        except SystemFailed as failed:
+            raise self._failure(failed) from failed.__cause__
+        finally:
+            self._parts.end()
+
+    async def __aenter__(self) -> Self:
+        self._parts.begin()
+        lent = self._lent_thread()
+        if lent is not None and self.system._loop.director is None:
+            lent.begin()
+        await self.system.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._refuse_what_is_not_drained(self._mode_after(kind))
+            return await self.system.__aexit__(kind, exc, traceback)
+        except SystemFailed as failed:
+            raise self._failure(failed) from failed.__cause__
+        finally:
+            self._parts.end()
+
+    def _mode_after(self, kind: type[BaseException] | None) -> ShutdownMode:
+        """What becomes of messages when a block is left: in the ordinary way, by a signal, or by an exception."""
+        if kind is None or issubclass(kind, asyncio.CancelledError | KeyboardInterrupt):
+            return self._kubelet.shutdown
+        return ShutdownMode.IMMEDIATE
+
+    def _failure(self, failed: SystemFailed) -> TroupeFailed:
+        cause = failed.__cause__ if failed.__cause__ is not None else failed
+        return TroupeFailed(self.name, cause, self._failed_pod)
+
+    # -- the end
+
+    def _ends(self, cause: BaseException | None, pod: str | None) -> None:
+        """The kubelet says that it is over."""
+        if self.system.phase != Phase.RUNNING:
+            return  # it is being ended; what fails because of that is no cause of it
+        if cause is None:
+            self.stop(self._kubelet.shutdown)
+        else:
+            self._failed_pod = pod
+            self.system.fail(cause)
+
+    def stop(self, mode: ShutdownMode = ShutdownMode.IMMEDIATE, timeout: float | None = None) -> None:
+        """Request the end, and return at once. From any thread, and from inside an actor.
+
+        `mode` says what becomes of messages that wait; they have `timeout` seconds, or `KubeletConfig.drain_timeout`.
+        """
+        if not isinstance(mode, ShutdownMode):
+            raise BadArgument(f"mode={mode!r}: must be one of {', '.join(map(str, ShutdownMode))}")
+        if timeout is not None:
+            require_period("timeout", timeout)
+        seconds = self._kubelet.drain_timeout if timeout is None else timeout
+        self._refuse_what_is_not_drained(mode)
+        if self.system.phase == Phase.NEW:
+            for part in (self.system._life, *([] if self.system._loops is None else self.system._loops.lives)):
+                part.loop.adopt()  # nothing runs yet: whoever ends it does that here and now
+        drain = 0.0 if mode is ShutdownMode.IMMEDIATE else seconds
+        self.system._request_shutdown(max(seconds, 0.001) + drain, None, drain)
+
+    def _refuse_what_is_not_drained(self, mode: ShutdownMode) -> None:
+        """Let nothing more be sent that would not be handled."""
+        why = f"the troupe {self.name!r} is being shut down"
+        for part in self._parts.all_of_them():
+            if mode is ShutdownMode.IMMEDIATE:
+                part.registry.let_all_go(why)
+            elif mode is ShutdownMode.DRAIN_CONTROL:
+                part.registry.clear_lanes((Lane.DATA, Lane.LOG), why)
+
+    def close(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
+        """As `stop`, and block until the troupe has ended. From a plain thread."""
+        self.stop(mode, timeout)
+        seconds = self._kubelet.drain_timeout if timeout is None else timeout
+        self.system._shutdown.over.wait(2 * seconds + self.system.config.stop_timeout + 1.0)
+
+    async def shutdown(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
+        """As `stop`, and return when the troupe has ended."""
+        self.stop(mode, timeout)
+        if not self.system._is_in_handler():
+            await self.system._shutdown.wait()
+
+
+def _fitting(config: SystemConfig | None, kubelet: KubeletConfig) -> SystemConfig:
+    """A system's config, with what the kubelet's says of the end."""
+    on_exit = OnExit.DISCARD if kubelet.shutdown is ShutdownMode.IMMEDIATE else OnExit.DRAIN
+    return replace(config or SystemConfig(), drain_timeout=kubelet.drain_timeout, on_exit=on_exit)
+
+
+def _exposes(cls: type) -> type[Handles] | None:
+    """The subclass of `Handles` in `Troupe[...]`, if there is one."""
+    for base in getattr(cls, "__orig_bases__", ()):
+        origin = get_origin(base)
+        if isinstance(origin, type) and issubclass(origin, Troupe):
+            given = base.__args__[0]
+            return given if isinstance(given, type) and issubclass(given, Handles) else None
+    return None

@@ -1,0 +1,113 @@
+"""How the actors of a pod are made: each is given its peers and its pod mates."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.api.props import Props, label_of
+from greenroom.errors import NotAnActor
+from greenroom.pods.manifest.handles import Handles, Mates
+from greenroom.pods.service.relay import RelayedHandle
+from greenroom.system.loops.cores import keep_on_core
+
+if TYPE_CHECKING:
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.pods.service.handle import ServiceHandle
+
+__all__ = ["ActorMaker", "RemoteMaker"]
+
+_mates: dict[str, Mates] = {}
+"""In a process that is a pod's own: the actors there, by the pod's token."""
+
+
+class ActorMaker:
+    """Makes one actor of a pod, afresh for each start."""
+
+    def __init__(self, name: str, factory: Any, peers: Mapping[str, Any], mates: Mates) -> None:
+        self.name = name
+        self.factory: Callable[..., Any] = factory.factory if isinstance(factory, Props) else factory
+        self.args = factory.args if isinstance(factory, Props) else ()
+        self.kwargs = factory.kwargs if isinstance(factory, Props) else {}
+        self._peers = Handles(peers, name)
+        self._mates = mates
+        self.__name__ = label_of(self.factory)
+
+    def __call__(self) -> Actor:
+        actor = self.factory(*self.args, **self.kwargs)
+        if not isinstance(actor, Actor):
+            raise NotAnActor(f"{self.__name__} made {actor!r} for {self.name!r}, which is not an Actor")
+        try:
+            actor.peers = self._peers  # type: ignore[attr-defined]
+            actor.pod = self._mates  # type: ignore[attr-defined]
+        except AttributeError as exc:
+            why = f"{type(actor).__name__} has __slots__ without 'peers' and 'pod': add them"
+            raise NotAnActor(f"{why}, because a pod gives both to its actors") from exc
+        self._mates.__dict__[self.name] = actor
+        return actor
+
+    def is_actor(self, ref: ActorRef) -> None:
+        """What it makes is the instance of this actor: the sender of all that its handles send."""
+        for handle in _all_in(self._peers):
+            handle._connection.sent_by(ref)
+
+
+def _all_in(handles: Handles) -> Iterator[ServiceHandle]:
+    """All handles, also those of troupes within."""
+    for name in handles:
+        one = getattr(handles, name)
+        if isinstance(one, Handles):
+            yield from _all_in(one)
+        else:
+            yield one
+
+
+class RemoteMaker(ActorMaker):
+    """Makes one actor of a pod that is in another process: there, where it is unpickled."""
+
+    def __init__(
+        self,
+        name: str,
+        factory: Any,
+        peers: Mapping[str, ServiceHandle],
+        mates: Mates,
+        token: str,
+        relay: ActorRef,
+        timeout: float,
+        cores: tuple[int, ...],
+    ) -> None:
+        super().__init__(name, factory, peers, mates)
+        self._remote = (token, {name: handle.pod for name, handle in peers.items()}, relay, timeout, cores)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _maker_there, (self.name, Props(self.factory, self.args, self.kwargs), *self._remote)
+
+
+class _MakerThere(ActorMaker):
+    """The same, in the process."""
+
+    def __init__(self, name: str, factory: Props, token: str, cores: tuple[int, ...], peers: Mapping[str, Any]) -> None:
+        super().__init__(name, factory, peers, _mates.setdefault(token, Mates({}, token)))
+        self._cores = cores
+
+    def __call__(self) -> Actor:
+        if len(self._cores) == 1:
+            keep_on_core(f"the process of {self.name}", self._cores[0])
+        elif self._cores:  # the thread that started this process may be kept on one
+            os.sched_setaffinity(0, self._cores)
+        return super().__call__()
+
+
+def _maker_there(
+    name: str,
+    factory: Props,
+    token: str,
+    pods: Mapping[str, str],
+    relay: ActorRef,
+    timeout: float,
+    cores: tuple[int, ...],
+) -> _MakerThere:
+    peers = {peer: RelayedHandle(peer, pod, relay, timeout) for peer, pod in pods.items()}
+    return _MakerThere(name, factory, token, cores, peers)
