@@ -156,6 +156,7 @@ def select(runs: Sequence[Run], turn: int, build: str, matrix: str, path: str = 
 
 NOT_COMPILED = (
     "tests/meta/",
+    "tests/pods/",
     "tests/supervision/",
     "tests/system/dispatchers/",
     "tests/system/ending/",

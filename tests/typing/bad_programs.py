@@ -26,6 +26,7 @@ from greenroom import (
     MailboxConfig, Observer, Overflow, Props, Reply, Request, Signal, Supervision, SystemConfig, Terminated, Timer,
     handles, props,
 )
+from greenroom.pods import Handles, Mates, Pod, ServiceHandle, ThreadModel, Troupe
 from greenroom.testing import ManualClock, TestProbe
 
 
@@ -57,6 +58,19 @@ def shout(ctx: Context, message: str) -> str:
     return message.upper()
 
 
+class Cancel:
+    pass
+
+
+class Front(Handles):
+    book: ServiceHandle[int, Cancel]
+    log: ServiceHandle[str]
+
+
+front: Front
+lane: Lane
+
+
 async def main(system: ActorSystem, greeter: ActorRef[str, str], counter: ActorRef[Get | Describe | int, Any]) -> None:
 """
 """What stands before every snippet; the snippet is the body of `main`, unless it begins with `class` or `def`."""
@@ -70,6 +84,13 @@ BAD_PROGRAMS: dict[str, str] = {
     "tell_from_a_sender_that_is_no_ref": 'greeter.tell("x", sender="me")  # wrong',
     "tell_a_wrong_message_by_operator": "print(greeter << 5)  # wrong",
     "tell_a_wrong_message_by_operator_in_a_chain": 'print(greeter << "a" << 5)  # wrong',
+    "push_a_wrong_message": "front.book.send('x')  # wrong",
+    "push_a_data_message_on_the_control_lane": "front.book.send(5, lane=Lane.CONTROL)  # wrong",
+    "push_a_control_message_on_the_data_lane": "front.book.send(Cancel())  # wrong",
+    "push_on_a_lane_that_is_not_known_what_not_every_lane_takes": "front.book.send(5, lane=lane)  # wrong",
+    "try_to_push_a_wrong_message": "front.book.try_send('x')  # wrong",
+    "await_the_push_of_a_wrong_message": "await front.book.asend('x')  # wrong",
+    "push_to_a_handle_that_is_not_declared": "front.boook.send(5)  # wrong",
     "send_a_wrong_message": "await greeter.send(5)  # wrong",
     "send_with_a_wrong_timeout": 'await greeter.send("x", timeout="soon")  # wrong',
     "forget_to_await_a_send_result": 'n: int = await greeter.send("x")  # wrong',

@@ -48,6 +48,16 @@ from greenroom import (
     props,
 )
 from greenroom.errors import ConfigError, NameTaken
+from greenroom.pods import (
+    Handles,
+    KubeletConfig,
+    Mates,
+    Pod,
+    PodPhase,
+    ServiceHandle,
+    ThreadModel,
+    Troupe,
+)
 from greenroom.testing import TestProbe, assert_ledger_balanced
 
 
@@ -438,7 +448,64 @@ async def use_the_test_kit(system: ActorSystem, clock: ManualClock) -> None:
     assert_type(assert_ledger_balanced(system), Ledger)
 
 
+class Cancel:
+    """Sent on the control lane."""
+
+
+class BookPeers(Handles):
+    log: ServiceHandle[str]
+
+
+class BookMates(Mates):
+    fees: Fees
+
+
+class Fees(Actor[int, None]):
+    def __init__(self) -> None:
+        self.fee = 1
+
+    def receive(self, message: int) -> None:
+        self.fee = message
+
+
+class Book(Actor[int | Cancel, None]):
+    peers: BookPeers
+    pod: BookMates
+
+    async def receive(self, message: int | Cancel) -> None:
+        await self.peers.log.asend(f"{message} and {self.pod.fees.fee}", lane=self.ctx.lane)
+        assert_type(self.peers.log.try_send("more"), bool)
+
+
+class Log(Actor[str, None]):
+    def receive(self, message: str) -> None: ...
+
+
+class Front(Handles):
+    book: ServiceHandle[int, Cancel]
+
+
+class Desk(Troupe[Front]):
+    book = Pod(fees=Fees, book=Book, expose=("book",))
+    log = Pod(Log, thread=ThreadModel.COOPERATIVE)
+
+
+class Floor(Troupe):
+    desk = Pod(Desk, watch=True)
+
+
+def use_pods() -> None:
+    with Desk.new(kubelet=KubeletConfig(core=0, max_restarts=10, within=60.0)) as desk:
+        book = desk.exposed().book
+        book.send(5)
+        book.send(Cancel(), lane=Lane.CONTROL)
+        assert_type(book.clone().waiting, int)
+        assert_type(desk.status["book"].phase, PodPhase)
+    assert_type(str(Floor.describe()), str)
+
+
 async def main() -> None:
+    use_pods()
     clock = ManualClock()
     config = SystemConfig(
         max_actors=1000,

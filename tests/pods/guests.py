@@ -1,0 +1,59 @@
+"""Actors that a process of a pod's own can import."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from greenroom import Actor
+from greenroom.pods import Handles, Mates, ServiceHandle
+
+
+class WorkerPeers(Handles):
+    sink: ServiceHandle[Any]
+
+
+class Settings(Actor[Any, None]):
+    """A pod mate, which others read."""
+
+    def __init__(self) -> None:
+        self.factor = 3
+
+    def receive(self, message: Any) -> None:
+        self.factor = message
+
+
+class WorkerMates(Mates):
+    settings: Settings
+
+
+class Worker(Actor[Any, None]):
+    """Sends on what it gets, times what its mate says, and where it is; or does as it is told."""
+
+    peers: WorkerPeers
+    pod: WorkerMates
+
+    def receive(self, message: Any) -> None:
+        if callable(message):
+            message(self)
+        else:
+            self.peers.sink.send((message * self.pod.settings.factor, os.getpid()))
+
+
+class Forwarder(Actor[Any, None]):
+    """Sends on what it gets."""
+
+    peers: WorkerPeers
+
+    def receive(self, message: Any) -> None:
+        self.peers.sink.send(message)
+
+
+def where_it_may_run(worker: Worker) -> None:
+    """Told to a `Worker`: send the processors that its process is kept on."""
+    worker.peers.sink.send(sorted(os.sched_getaffinity(0)))
+
+
+def fail(worker: Worker) -> None:
+    """Told to a `Worker`."""
+    raise ValueError("as it was told to")

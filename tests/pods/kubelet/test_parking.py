@@ -1,0 +1,158 @@
+"""`park()` and `poll_once()`: what an actor does when it is done, and programs with a main loop of their own."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from greenroom import Actor, Props, props
+from greenroom.pods import MainLoop, Park, Pod, PodPhase, RestartPolicy, ThreadModel, TroupeFailed
+from tests.pods.cast import Diary, InThread, Phases, assert_over, troupe_class
+
+THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE, ThreadModel.MAIN)
+
+
+class Parker(Actor[Any, None]):
+    """Says what it is told to when it parks; at the end, nothing."""
+
+    def __init__(self, diary: Diary, says: list[Any]) -> None:
+        self.diary = diary
+        self.says = list(says)
+
+    def receive(self, message: Any) -> Any:
+        self.diary.write(message)
+        if message == "end":
+            self.ctx.stop()
+
+    def park(self) -> Any:
+        self.diary.write("park")
+        said = self.says.pop(0) if self.says else Park.IDLE
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+class AsyncParker(Parker):
+    async def park(self) -> Any:
+        return Parker.park(self)
+
+
+def parker(diary: Diary, *says: Any, kind: type[Parker] = Parker) -> Props[Any, None]:
+    return props(kind, diary, list(says))
+
+
+@pytest.mark.parametrize("thread", THREADS)
+@pytest.mark.parametrize("kind", [Parker, AsyncParker])
+def test_an_actor_is_told_when_it_has_handled_what_there_was(thread: ThreadModel, kind: type[Parker]) -> None:  # K6
+    diary = Diary()
+    troupe = troupe_class(one=Pod(parker(diary, kind=kind), thread=thread, expose=True)).new()
+    for number in range(3):
+        troupe.exposed().one.send(number)
+    call = InThread(troupe.play)
+    diary.wait(lambda written: written.count("park") >= 1 and 2 in written)
+    diary.wait(lambda written: written[-1] == "park")
+    troupe.exposed().one.clone().send("end")
+    assert call.join() is None
+    assert_over(troupe)
+
+
+def test_who_is_busy_is_called_again_and_who_is_idle_is_not() -> None:  # K6
+    diary = Diary()
+    with troupe_class(one=Pod(parker(diary, Park.BUSY, Park.BUSY, Park.IDLE), expose=True)).new() as troupe:
+        diary.wait(lambda written: len(written) >= 3)
+        troupe.system.settle_sync()
+        assert diary.entries == ["park"] * 3
+        troupe.exposed().one.send("more")
+        diary.wait(lambda written: written == ["park"] * 3 + ["more", "park"])
+
+
+def test_messages_come_between_two_calls_of_one_that_is_busy() -> None:  # K6
+    diary = Diary()
+    with troupe_class(one=Pod(parker(diary, *[Park.BUSY] * 10_000_000), expose=True)).new() as troupe:
+        troupe.exposed().one.send("a message")
+        diary.wait_for("a message")
+
+
+def test_who_names_a_time_is_called_again_after_it() -> None:  # K6
+    diary = Diary()
+    with troupe_class(one=Pod(parker(diary, 0.001, 0, None), expose=True)).new():
+        diary.wait(lambda written: written == ["park"] * 3)
+
+
+@pytest.mark.parametrize("bad", [ValueError("no"), "sometimes", -1, True], ids=repr)
+def test_a_park_that_raises_or_says_what_means_nothing_is_a_failure(bad: Any) -> None:  # K6
+    diary = Diary()
+    troupe = troupe_class(one=Pod(parker(diary, bad), restart=RestartPolicy.NEVER)).new()
+    phases = Phases(troupe)
+    assert InThread(troupe.play).join() is None
+    assert phases.wait("one", PodPhase.FAILED).reason is not None
+
+
+def test_a_restarted_pod_parks_again() -> None:
+    diary, makes = Diary(), iter([[ValueError("no")], []])
+    troupe = troupe_class(one=Pod(lambda: Parker(diary, next(makes)), expose=True)).new()
+    phases = Phases(troupe)
+    with troupe:
+        phases.wait("one", PodPhase.RUNNING, restarts=1)
+        diary.wait(lambda written: written.count("park") == 2)
+
+
+# -- a main loop of the program's own
+
+
+def polling(main: MainLoop) -> None:
+    """What a GUI's timer does."""
+    while not main.is_over:
+        main.poll_once()
+
+
+def test_a_program_with_a_main_loop_polls_the_main_pod() -> None:  # K3 K6
+    diary = Diary()
+    troupe = troupe_class(
+        window=Pod(parker(diary), thread=ThreadModel.MAIN, expose=True),
+        beside=Pod(parker(Diary()), expose=True),
+    ).new()
+    for message in ("a", "b", "end"):
+        troupe.exposed().window.send(message)
+    threads: list[int] = []
+
+    def loop(main: MainLoop) -> None:
+        threads.append(threading.get_ident())
+        polling(main)
+
+    call = InThread(lambda: troupe.play(loop))
+    assert call.join() is None
+    assert threads == [call.thread.ident]
+    assert [one for one in diary.entries if one != "park"] == ["a", "b", "end"]
+    assert_over(troupe)
+
+
+def test_a_troupe_ends_when_the_main_loop_returns() -> None:
+    troupe = troupe_class(one=Pod(parker(Diary()), expose=True)).new()
+    assert InThread(lambda: troupe.play(lambda main: None)).join() is None
+    assert_over(troupe)
+
+
+def test_a_troupe_fails_with_what_the_main_loop_raises() -> None:
+    def broken(main: MainLoop) -> None:
+        raise ValueError("no display")
+
+    troupe = troupe_class(one=Pod(parker(Diary()), expose=True)).new()
+    error = InThread(lambda: troupe.play(broken)).join()
+    assert isinstance(error, TroupeFailed)
+    assert repr(error.__cause__) == "ValueError('no display')"
+
+
+def test_polling_says_whether_there_is_more_to_do_and_never_waits() -> None:  # K6
+    said: list[Park] = []
+    troupe = troupe_class(window=Pod(parker(Diary()), thread=ThreadModel.MAIN, expose=True)).new()
+
+    def loop(main: MainLoop) -> None:
+        while Park.IDLE not in said[-1:]:
+            said.append(main.poll_once())
+        said.append(main.poll_once())
+
+    assert InThread(lambda: troupe.play(loop)).join() is None
+    assert said[-1] is Park.IDLE

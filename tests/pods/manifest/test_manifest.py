@@ -1,0 +1,326 @@
+"""Mistakes in a troupe's class body: each is found when the class is made, and the error begins with the line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from greenroom import Actor, props
+from greenroom.errors import ManifestError
+from greenroom.pods import Handles, Mates, Pod, RestartPolicy, ServiceHandle, ThreadModel, Troupe
+
+
+def line() -> int:
+    """The number of the line that it is called in."""
+    return sys._getframe(1).f_lineno
+
+
+class Idler(Actor[Any, None]):
+    def receive(self, message: Any) -> None: ...
+
+
+class Named(Actor[Any, None]):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def receive(self, message: Any) -> None: ...
+
+
+class WrongPeers(Handles):
+    engine: ServiceHandle[int]
+    dispaly: ServiceHandle[int]
+
+
+class DeclaresWrongPeers(Actor[Any, None]):
+    peers: WrongPeers
+
+    def receive(self, message: Any) -> None: ...
+
+
+class InheritsWrongPeers(DeclaresWrongPeers):
+    pass
+
+
+class EnginePeers(Handles):
+    engine: ServiceHandle[int]
+
+
+class MentionsAWrongPeer(Actor[Any, None]):
+    peers: Handles
+    WRONG = line() + 3
+
+    def receive(self, message: Any) -> None:
+        self.peers.dispaly.send(message)  # type: ignore[attr-defined]
+
+
+class MentionsInANestedFunction(Actor[Any, None]):
+    peers: Handles
+    WRONG = line() + 4
+
+    def receive(self, message: Any) -> Any:
+        def later() -> None:
+            self.peers.dispaly.send(message)  # type: ignore[attr-defined]
+
+        return later
+
+
+class MentionsInAnAsyncHandler(Actor[Any, None]):
+    peers: Handles
+    WRONG = line() + 3
+
+    async def receive(self, message: Any) -> None:
+        await self.peers.dispaly.asend(message)  # type: ignore[attr-defined]
+
+
+class MentionsInALambda(Actor[Any, None]):
+    peers: Handles
+    WRONG = line() + 3
+
+    def receive(self, message: Any) -> Any:
+        return lambda: self.peers.dispaly.send(message)  # type: ignore[attr-defined]
+
+
+class MentionsInAProperty(Actor[Any, None]):
+    peers: Handles
+    WRONG = line() + 4
+
+    @property
+    def out(self) -> Any:
+        return self.peers.dispaly  # type: ignore[attr-defined]
+
+    def receive(self, message: Any) -> None: ...
+
+
+class MentionsByInheritance(MentionsAWrongPeer):
+    pass
+
+
+class MentionsWhatItDoesNotDeclare(Actor[Any, None]):
+    peers: EnginePeers
+    WRONG = line() + 3
+
+    def receive(self, message: Any) -> None:
+        self.peers.other.send(message)  # type: ignore[attr-defined]
+
+
+class MentionsItself(Actor[Any, None]):
+    peers: Handles
+    WRONG = line() + 3
+
+    def receive(self, message: Any) -> None:
+        self.peers.worker.send(message)  # type: ignore[attr-defined]
+
+
+class WrongMates(Mates):
+    cofnig: Idler
+
+
+class DeclaresWrongMates(Actor[Any, None]):
+    pod: WrongMates
+
+    def receive(self, message: Any) -> None: ...
+
+
+class MentionsAWrongMate(Actor[Any, None]):
+    pod: Mates
+    WRONG = line() + 3
+
+    def receive(self, message: Any) -> None:
+        self.pod.cofnig.reload()  # type: ignore[attr-defined]
+
+
+class Front(Handles):
+    engine: ServiceHandle[int]
+
+
+Case = tuple[int, Callable[[], object]]
+
+
+def two_mains() -> object:
+    return type("Bad", (Troupe,), {
+        "one": Pod(Idler, thread=ThreadModel.MAIN),
+        "two": Pod(Idler, thread=ThreadModel.MAIN),
+    })  # fmt: skip
+
+
+def bad(**pods: Pod) -> type[Troupe[Any]]:
+    made: type[Troupe[Any]] = type("Bad", (Troupe,), dict(pods))
+    return made
+
+
+# What is written, the words of the error, and the line it begins with, counted from the one the case begins at.
+MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
+    "an instance": (lambda: bad(worker=Pod(Idler())), "instance.*pass the class"),  # type: ignore[arg-type]
+    "an instance with a name": (lambda: bad(pod=Pod(worker=Idler())), "'worker' is an instance"),  # type: ignore[arg-type]
+    "no actor class": (lambda: bad(worker=Pod(int)), "must be an Actor class"),  # type: ignore[arg-type]
+    "no factory": (lambda: bad(worker=Pod("Idler")), "must be an Actor class"),  # type: ignore[arg-type]
+    "two mains": (two_mains, "'one' and 'two' are both MAIN"),
+    "a main that is restarted": (
+        lambda: bad(worker=Pod(Idler, thread=ThreadModel.MAIN, restart=RestartPolicy.ALWAYS)),
+        "must be RestartPolicy.NEVER",
+    ),
+    "a main that is restarted on failure": (
+        lambda: bad(worker=Pod(Idler, thread=ThreadModel.MAIN, restart=RestartPolicy.ON_FAILURE)),
+        "must be RestartPolicy.NEVER",
+    ),
+    "one name in two pods": (
+        lambda: bad(first=Pod(worker=Idler), second=Pod(worker=Idler)),
+        "'first' and 'second' both have an actor called 'worker'",
+    ),
+    "the name of another pod": (
+        lambda: bad(worker=Pod(other=Idler), second=Pod(worker=Idler)),
+        "'worker', which is the name of another pod",
+    ),
+    "exposed and not there": (
+        lambda: bad(worker=Pod(engine=Idler, expose=("engin",))),
+        "exposes 'engin'.*there are: engine",
+    ),
+    "exposed by a string": (lambda: bad(worker=Pod(engine=Idler, expose="engin")), "exposes 'engin'"),
+    "a private name": (lambda: bad(worker=Pod(_hidden=Idler)), "does not begin with an underscore"),
+    "a peer that is declared": (
+        lambda: bad(worker=Pod(DeclaresWrongPeers), engine=Pod(Idler)),
+        "'dispaly'.*there are: engine",
+    ),
+    "a peer that a base declares": (lambda: bad(worker=Pod(InheritsWrongPeers), engine=Pod(Idler)), "'dispaly'"),
+    "a peer of props": (lambda: bad(worker=Pod(props(DeclaresWrongPeers)), engine=Pod(Idler)), "'dispaly'"),
+    "a declared peer in the same pod": (
+        lambda: bad(pod=Pod(worker=DeclaresWrongPeers, dispaly=Idler), engine=Pod(Idler)),
+        "the same pod: write self.pod.dispaly",
+    ),
+    "a mate that is declared": (lambda: bad(pod=Pod(worker=DeclaresWrongMates, config=Idler)), "'cofnig'.*config"),
+    "both ways at once": (lambda: bad(pod=Pod(Idler, worker=Idler)), "not both"),
+    "no actor at all": (lambda: bad(pod=Pod()), "needs an actor"),
+    "arguments": (lambda: bad(worker=Pod(Named, "x")), r"props\("),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_found_at_once_and_its_line_is_named(name: str) -> None:  # K9
+    mistake, words = MISTAKES[name]
+    with pytest.raises(ManifestError, match=words) as caught:
+        mistake()
+    assert caught.value.where.startswith(f"{__file__}:")
+    number = int(caught.value.where.rpartition(":")[2])
+    code = mistake.__code__
+    lines = {found for _, _, found in code.co_lines() if found is not None}
+    assert number in lines
+    assert str(caught.value).startswith(f"{__file__}:{number}: ")
+
+
+def test_of_two_mains_the_second_is_the_wrong_one() -> None:  # K9
+    with pytest.raises(ManifestError) as caught:
+        two_mains()
+    assert caught.value.where == f"{__file__}:{two_mains.__code__.co_firstlineno + 3}"
+
+
+MENTIONS: list[tuple[type[Any], str]] = [
+    (MentionsAWrongPeer, "'dispaly'"),
+    (MentionsInANestedFunction, "'dispaly'"),
+    (MentionsInAnAsyncHandler, "'dispaly'"),
+    (MentionsInALambda, "'dispaly'"),
+    (MentionsInAProperty, "'dispaly'"),
+    (MentionsByInheritance, "'dispaly'"),
+    (MentionsWhatItDoesNotDeclare, "that is not declared among its peers"),
+    (MentionsItself, "the same pod"),
+    (MentionsAWrongMate, "self.pod.cofnig"),
+]
+
+
+@pytest.mark.parametrize(("actor", "words"), MENTIONS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_peer_or_mate_that_code_mentions_is_looked_for_when_the_class_is_made(
+    actor: type[Any], words: str
+) -> None:  # K9
+    with pytest.raises(ManifestError, match=words) as caught:
+        bad(worker=Pod(actor), engine=Pod(Idler), other=Pod(Idler))
+    assert caught.value.where == f"{__file__}:{actor.WRONG}"
+    assert str(caught.value).startswith(f"{__file__}:{actor.WRONG}: ")
+
+
+def test_a_peer_that_is_mentioned_in_props_is_looked_for_too() -> None:  # K9
+    with pytest.raises(ManifestError, match="'dispaly'"):
+        bad(worker=Pod(props(MentionsAWrongPeer)), engine=Pod(Idler))
+
+
+def test_an_instance_in_props_is_no_factory() -> None:  # K9
+    with pytest.raises((ManifestError, TypeError)):
+        bad(worker=Pod(props(Idler())))  # type: ignore[arg-type]
+
+
+def test_what_exposed_is_declared_to_have_must_be_exposed() -> None:  # K9
+    with pytest.raises(ManifestError, match="Front declares 'engine', which no pod exposes"):
+
+        class Bad(Troupe[Front]):
+            engine = Pod(Idler)
+
+    class Good(Troupe[Front]):
+        engine = Pod(Idler, expose=True)
+
+    handle: ServiceHandle[int] = Good.new().exposed().engine
+    assert handle.name == "engine"
+
+
+def test_one_pod_cannot_stand_under_two_names() -> None:  # K9
+    pod = Pod(Idler)
+    with pytest.raises(ManifestError, match="is called 'one' already"):
+        bad(one=pod, two=pod)
+
+
+def test_a_troupe_without_pods_cannot_be_made() -> None:  # K9
+    class Empty(Troupe[Any]):
+        pass
+
+    with pytest.raises(ValueError, match="has no pods"):
+        Empty.new()
+
+
+# What is fine
+
+
+class MentionsRightly(Actor[Any, None]):
+    peers: EnginePeers
+    pod: Mates
+
+    def receive(self, message: Any) -> None:
+        self.peers.engine.send(message)
+        self.pod.config.receive(message)  # type: ignore[attr-defined]
+
+
+def test_a_pod_knows_its_peers_and_its_mates() -> None:  # K9, K17
+    studio = bad(pod=Pod(worker=MentionsRightly, config=Idler), engine=Pod(Idler, expose=True))
+    assert studio.manifest.peers["worker"] == ("engine",)
+    assert studio.manifest.exposed == ("engine",)
+
+
+def test_a_subclass_adds_pods_replaces_them_and_takes_them_away() -> None:  # K9
+    class Base(Troupe[Any]):
+        one = Pod(Idler, expose=True)
+        two = Pod(Idler, expose=True)
+        three = Pod(Idler, expose=True)
+
+    class Derived(Base):
+        two = Pod(Named, expose=True)
+        three = None  # type: ignore[assignment]
+        four = Pod(Idler, expose=True)
+
+    assert list(Base.manifest.pods) == ["one", "two", "three"]
+    assert list(Derived.manifest.pods) == ["one", "two", "four"]
+    assert Derived.manifest.pods["two"].actor is Named
+
+
+def test_handles_say_which_names_there_are() -> None:  # K9
+    troupe = bad(engine=Pod(Idler, expose=True), config=Pod(Idler)).new()
+    assert list(troupe.exposed()) == ["engine"]
+    with pytest.raises(AttributeError, match="'config'; there are: engine"):
+        _ = troupe.exposed().config
+    with pytest.raises(AttributeError, match="cannot be set"):
+        troupe.exposed().engine = None
+
+
+def test_each_troupe_of_a_class_has_handles_of_its_own() -> None:  # K9
+    studio = bad(engine=Pod(Idler, expose=True))
+    one, two = studio.new(), studio.new()
+    assert one.exposed().engine is one.exposed().engine
+    assert one.exposed().engine is not two.exposed().engine

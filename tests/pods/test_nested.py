@@ -1,0 +1,111 @@
+"""Troupes within troupes: names and a kubelet of their own, and a boundary at which restarts stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from greenroom.errors import ManifestError
+from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel, Troupe
+from greenroom.testing import assert_ledger_balanced
+from tests.pods.cast import Diary, Phases, doer, fail_with, finish, send_until_gone, troupe_class
+
+ONCE = KubeletConfig(max_restarts=1)
+THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE)
+
+
+def inner(diary: Diary, **options: Any) -> type[Troupe[Any]]:
+    return troupe_class(echo=Pod(doer(diary), expose=True, **options), other=Pod(doer(diary)))
+
+
+def outer(within: type[Troupe[Any]], diary: Diary, **options: Any) -> type[Troupe[Any]]:
+    return troupe_class(within=Pod(within, expose=True, kubelet=ONCE, **options), beside=Pod(doer(diary), expose=True))
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_what_a_troupe_within_exposes_is_reached_from_above(thread: ThreadModel) -> None:  # K15
+    diary = Diary()
+    with outer(inner(diary), diary, thread=thread).new() as troupe:
+        troupe.exposed().within.echo.send("from outside")
+        troupe.exposed().beside.send(lambda actor: actor.peers.within.echo.send("from beside"))
+        diary.wait_for("from outside", "from beside")
+        assert set(troupe.status) == {"within", "beside", "within.echo", "within.other"}
+    assert_ledger_balanced(troupe.system)
+
+
+def test_an_actor_within_has_no_peers_above() -> None:  # K15
+    diary, seen = Diary(), Diary()
+    with outer(inner(diary), diary).new() as troupe:
+        troupe.exposed().within.echo.send(lambda actor: seen.write(list(actor.peers)))
+        seen.wait_for(["other"])
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_a_restart_within_is_nobodys_business_above(thread: ThreadModel) -> None:  # K15
+    diary = Diary()
+    with outer(inner(diary, thread=thread), diary).new() as troupe:
+        phases, echo = Phases(troupe), troupe.exposed().within.echo
+        echo.send(fail_with(ValueError("boom")))
+        echo.send("after")
+        diary.wait_for("after")
+        phases.wait("echo", PodPhase.RUNNING, restarts=1)
+        assert troupe.status["within"].restarts == 0
+
+
+def test_a_troupe_that_nobody_watches_fails_alone() -> None:  # K15
+    diary = Diary()
+    with outer(inner(diary), diary).new() as troupe:
+        phases, echo = Phases(troupe), troupe.exposed().within.echo
+        for _ in range(2):
+            echo.send(fail_with(ValueError("boom")))
+        phases.wait("within", PodPhase.FAILED)
+        send_until_gone(echo, "more")
+        troupe.exposed().beside.send("still here")
+        diary.wait_for("still here")
+    assert_ledger_balanced(troupe.system)
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_a_troupe_that_is_watched_is_brought_up_again(thread: ThreadModel) -> None:  # K15
+    diary = Diary()
+    with outer(inner(diary), diary, watch=True, thread=thread).new() as troupe:
+        phases, echo = Phases(troupe), troupe.exposed().within.echo
+        for _ in range(2):
+            echo.send(fail_with(ValueError("boom")))
+        phases.wait("within", PodPhase.RUNNING, restarts=1)
+        echo.send("again")
+        diary.wait_for("again")
+        assert troupe.status["within.other"].phase is PodPhase.RUNNING
+    assert_ledger_balanced(troupe.system)
+
+
+def test_a_troupe_whose_pods_have_all_ended_has_completed() -> None:  # K15
+    diary = Diary()
+    within = troupe_class(echo=Pod(doer(diary), expose=True))
+    with outer(within, diary).new() as troupe:
+        phases = Phases(troupe)
+        troupe.exposed().within.echo.send(finish)
+        phases.wait("within", PodPhase.COMPLETED)
+
+
+def test_a_troupe_that_is_always_restarted_comes_back_when_it_has_completed() -> None:  # K15
+    diary = Diary()
+    within = troupe_class(echo=Pod(doer(diary), expose=True))
+    with outer(within, diary, restart=RestartPolicy.ALWAYS).new() as troupe:
+        phases, echo = Phases(troupe), troupe.exposed().within.echo
+        echo.send(finish)
+        phases.wait("within", PodPhase.RUNNING, restarts=1)
+        echo.send("again")
+        diary.wait_for("again")
+
+
+@pytest.mark.parametrize("thread", [ThreadModel.MAIN, ThreadModel.PROCESS])
+def test_a_troupe_within_cannot_be_on_one_thread_or_in_one_process(thread: ThreadModel) -> None:  # K9
+    with pytest.raises(ManifestError, match="troupe"):
+        troupe_class(within=Pod(inner(Diary()), thread=thread))
+
+
+def test_a_troupe_within_needs_a_pod_of_its_own() -> None:  # K9
+    with pytest.raises(ManifestError, match="a pod of its own"):
+        troupe_class(both=Pod(within=inner(Diary()), beside=doer(Diary())))

@@ -1,0 +1,416 @@
+"""The ends of a troupe: each mode, from everywhere, under floods, with senders blocked, and racing with failures."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from greenroom import Lane
+from greenroom.errors import GreenroomError, PodGone, TroupeFailed
+from greenroom.pods import (
+    Buffers,
+    Bursts,
+    KubeletConfig,
+    Pod,
+    PodPhase,
+    ServiceHandle,
+    ShutdownMode,
+    ThreadModel,
+    Troupe,
+)
+from greenroom.testing import assert_ledger_balanced
+from tests.pods.cast import (
+    PATIENCE,
+    Diary,
+    Hold,
+    InThread,
+    Phases,
+    assert_over,
+    doer,
+    fail_with,
+    finish,
+    playing,
+    troupe_class,
+)
+from tests.pods.test_error_table import THREADS
+
+PATIENT = KubeletConfig(max_restarts=None, connect_timeout=3600.0)
+ALL = Buffers(data=64, control=64, management=64, log=64)
+
+# The lanes that are handled; what waits in the others is a dead letter.
+MODES = [
+    (ShutdownMode.IMMEDIATE, set()),
+    (ShutdownMode.DRAIN_CONTROL, {Lane.CONTROL, Lane.MANAGEMENT}),
+    (ShutdownMode.DRAIN_ALL, set(Lane)),
+]
+
+
+@pytest.mark.parametrize("thread", THREADS)
+@pytest.mark.parametrize("burst", [1, 64])
+@pytest.mark.parametrize(("mode", "handled"), MODES, ids=lambda value: getattr(value, "value", ""))
+def test_what_waits_when_a_troupe_is_shut_down_is_handled_as_the_mode_says(
+    mode: ShutdownMode, handled: set[Lane], burst: int, thread: ThreadModel
+) -> None:  # K16
+    diary, dead = Diary(), Diary()
+    hold = Hold()
+    troupe = troupe_class(
+        worker=Pod(doer(diary), thread=thread, expose=True, buffers=ALL, bursts=Bursts(burst, burst, burst, burst))
+    ).new(kubelet=PATIENT)
+    troupe.system.dead_letters.subscribe(lambda letter: dead.write(letter.message))
+    with playing(troupe) as call:
+        worker = troupe.exposed().worker
+        worker.send(hold)
+        hold.wait()
+        for number in range(10):
+            for lane in Lane:
+                worker.send((lane, number), lane=lane)
+        troupe.stop(mode, timeout=PATIENCE)
+        hold.release()
+        assert call.join() is None
+    assert sorted(diary.entries) == sorted((lane, number) for lane in handled for number in range(10))
+    assert sorted(dead.entries) == sorted((lane, number) for lane in set(Lane) - handled for number in range(10))
+    for lane in handled:
+        assert [number for one, number in diary.entries if one is lane] == list(range(10))
+
+
+@pytest.mark.parametrize("thread", THREADS)
+@pytest.mark.parametrize("mode", ShutdownMode, ids=lambda mode: mode.value)
+def test_a_handler_that_does_not_end_does_not_keep_a_troupe_longer_than_its_deadline(
+    mode: ShutdownMode, thread: ThreadModel
+) -> None:  # K16
+    diary = Diary()
+
+    async def forever(actor: Any) -> None:
+        diary.write("begun")
+        await asyncio.Event().wait()
+
+    troupe = troupe_class(worker=Pod(doer(diary), thread=thread, expose=True)).new(kubelet=PATIENT)
+    with playing(troupe) as call:
+        worker = troupe.exposed().worker
+        worker.send(forever)
+        worker.send("behind")
+        diary.wait_for("begun")
+        troupe.stop(mode, timeout=0.05)
+        assert call.join() is None
+    assert diary.entries == ["begun"]
+
+
+@pytest.mark.parametrize("mode", ShutdownMode, ids=lambda mode: mode.value)
+def test_a_handler_that_holds_its_thread_does_not_keep_a_troupe_longer_than_its_deadline(
+    mode: ShutdownMode,
+) -> None:  # K16
+    hold = Hold()
+    troupe = troupe_class(worker=Pod(doer(Diary()), expose=True), other=Pod(doer(Diary()))).new(kubelet=PATIENT)
+    call = InThread(troupe.play)
+    troupe.exposed().worker.send(hold)
+    hold.wait()
+    troupe.stop(mode, timeout=0.05)
+    try:
+        assert call.join() is None  # it is named in the log, and left behind with what it has in hand
+    finally:
+        hold.release()
+    assert_ledger_balanced(troupe.system)
+
+
+def flood_until_gone(handle: ServiceHandle, sent: list[int]) -> None:
+    """Send until the pod is gone; only that may end it."""
+    try:
+        while True:
+            handle.send(sent[0])
+            sent[0] += 1
+    except PodGone:
+        pass
+
+
+@pytest.mark.parametrize("thread", THREADS)
+@pytest.mark.parametrize("size", [2, 4096])
+@pytest.mark.parametrize("mode", [ShutdownMode.IMMEDIATE, ShutdownMode.DRAIN_CONTROL], ids=lambda mode: mode.value)
+def test_a_troupe_ends_under_a_flood_and_the_senders_are_told(
+    mode: ShutdownMode, size: int, thread: ThreadModel
+) -> None:  # K16
+    for _ in range(5):
+        diary, dead = Diary(), Diary()
+        troupe = troupe_class(worker=Pod(doer(diary), thread=thread, expose=True, buffers=Buffers(data=size))).new(
+            kubelet=PATIENT
+        )
+        troupe.system.dead_letters.subscribe(lambda letter, dead=dead: dead.write(letter.message))  # type: ignore[misc]
+        with playing(troupe) as call:
+            counts = [[0] for _ in range(4)]
+            handles = [troupe.exposed().worker.clone() for _ in counts]
+            floods = [
+                InThread(lambda handle=handle, sent=sent: flood_until_gone(handle, sent))  # type: ignore[misc]
+                for handle, sent in zip(handles, counts, strict=True)
+            ]
+            diary.wait_for_count(100)
+            troupe.stop(mode)
+            assert call.join() is None
+            assert [flood.join() for flood in floods] == [None] * 4
+        assert len(diary.entries) + len(dead.entries) == sum(sent for (sent,) in counts)
+
+
+@pytest.mark.parametrize("mode", ShutdownMode, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("thread", [*ThreadModel][:3], ids=lambda thread: thread.value)
+def test_an_actor_can_end_its_troupe(thread: ThreadModel, mode: ShutdownMode) -> None:  # K16
+    diary = Diary()
+    troupe = troupe_class(worker=Pod(doer(diary), thread=thread, expose=True), other=Pod(doer(diary))).new(
+        kubelet=PATIENT
+    )
+    troupe.exposed().worker.send(lambda actor: troupe.stop(mode))
+    call = InThread(troupe.play)
+    assert call.join() is None
+    assert_over(troupe)
+    assert all(one.phase is PodPhase.COMPLETED for one in troupe.status.values())
+
+
+def test_an_actor_can_wait_for_nothing_of_the_end_of_its_troupe() -> None:  # K16
+    diary = Diary()
+
+    async def end(actor: Any) -> None:
+        await troupe.shutdown(ShutdownMode.DRAIN_ALL)
+        diary.write("requested")
+
+    troupe = troupe_class(worker=Pod(doer(diary), expose=True)).new(kubelet=PATIENT)
+    troupe.exposed().worker.send(end)
+    assert InThread(troupe.play).join() is None
+    assert diary.entries == ["requested"]
+    assert_over(troupe)
+
+
+def test_a_stop_that_comes_while_the_troupe_starts_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:  # K16
+    for _ in range(30):
+        diary = Diary()
+        pods = {f"pod_{number}": Pod(doer(diary), expose=True) for number in range(4)}
+        troupe = troupe_class(**pods).new(kubelet=PATIENT)
+        troupe.exposed().pod_0.send(lambda actor, troupe=troupe: troupe.stop())
+        assert InThread(troupe.play).join() is None
+        assert_over(troupe)
+        assert {one.phase for one in troupe.status.values()} <= {PodPhase.COMPLETED, PodPhase.PENDING}
+    assert "failed" not in caplog.text
+
+
+@pytest.mark.parametrize("messages", [0, 3])
+def test_a_troupe_that_was_stopped_before_it_plays_is_over(messages: int) -> None:  # K16
+    def stop() -> None:
+        troupe.stop()
+        with pytest.raises(PodGone):
+            troupe.exposed().worker.clone().send("late")
+        with pytest.raises(GreenroomError):
+            troupe.play()
+
+    troupe = troupe_class(worker=Pod(doer(Diary()), expose=True)).new(kubelet=PATIENT)
+    for number in range(messages):
+        troupe.exposed().worker.send(number)
+    assert InThread(stop).join(20.0) is None
+    assert_over(troupe)
+    assert troupe.system.ledger().dead_lettered == messages
+
+
+def test_a_troupe_plays_once() -> None:  # K9
+    troupe = troupe_class(worker=Pod(doer(Diary()))).new(kubelet=PATIENT)
+    with playing(troupe):
+        pass
+    for again in (troupe.play, troupe.__enter__):
+        with pytest.raises(GreenroomError, match=r"has stopped|stopping"):
+            again()
+    troupe.stop()
+    troupe.close()
+
+
+@pytest.mark.parametrize("mode", ShutdownMode, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("thread", THREADS)
+def test_a_failure_that_races_with_the_shutdown_hangs_nobody(thread: ThreadModel, mode: ShutdownMode) -> None:  # K16
+    for number in range(40):
+        diary = Diary()
+        troupe = troupe_class(
+            worker=Pod(doer(diary), thread=thread, expose=True), other=Pod(doer(diary), thread=thread, expose=True)
+        ).new(kubelet=PATIENT)
+        with playing(troupe) as call:
+            worker = troupe.exposed().worker
+            worker.send("begun")
+            diary.wait_for("begun")
+            clone = worker.clone()
+            go = threading.Barrier(2)
+
+            def fail(go: threading.Barrier = go, clone: ServiceHandle = clone) -> None:
+                go.wait(PATIENCE)
+                clone.send(fail_with(ValueError("bad")), lane=Lane.CONTROL)
+
+            fails = InThread(fail)
+            go.wait(PATIENCE)
+            if number % 2:
+                troupe.exposed().other.send("more")
+            troupe.stop(mode)
+            assert isinstance(fails.join(), PodGone | None)
+            assert call.join() is None
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_the_last_failure_that_races_with_the_shutdown_is_told_or_is_not(thread: ThreadModel) -> None:  # K16, K13
+    for _ in range(40):
+        diary = Diary()
+        troupe = troupe_class(worker=Pod(doer(diary), thread=thread, expose=True)).new(
+            kubelet=KubeletConfig(max_restarts=0)
+        )
+        error = ValueError("bad")
+        call = InThread(troupe.play)
+        troupe.exposed().worker.send("begun")
+        diary.wait_for("begun")
+        troupe.exposed().worker.send(fail_with(error))
+        troupe.stop(ShutdownMode.DRAIN_ALL)
+        failed = call.join()
+        if failed is not None:
+            assert isinstance(failed, TroupeFailed)
+            assert failed.__cause__ is error
+        assert_over(troupe)
+
+
+@pytest.mark.parametrize("mode", ShutdownMode, ids=lambda mode: mode.value)
+def test_senders_that_wait_for_room_when_the_troupe_ends_are_let_go(mode: ShutdownMode) -> None:  # K16, K5
+    diary = Diary()
+    hold = Hold()
+    troupe = troupe_class(worker=Pod(doer(diary), expose=True, buffers=Buffers(data=2))).new(kubelet=PATIENT)
+    with playing(troupe) as call:
+        handles = [troupe.exposed().worker.clone() for _ in range(4)]
+        troupe.exposed().worker.send(hold)
+        hold.wait()
+        counts = [[0] for _ in handles]
+        full = threading.Barrier(len(handles) + 1)
+
+        def fill(handle: ServiceHandle, sent: list[int]) -> None:
+            while handle.try_send(sent[0]):
+                sent[0] += 1
+            full.wait(PATIENCE)
+            flood_until_gone(handle, sent)
+
+        senders = [
+            InThread(lambda handle=handle, sent=sent: fill(handle, sent))  # type: ignore[misc]
+            for handle, sent in zip(handles, counts, strict=True)
+        ]
+        full.wait(PATIENCE)
+        troupe.stop(mode, timeout=1.0)
+        if mode is ShutdownMode.IMMEDIATE:
+            # The worker still holds its thread, and is not needed for that.
+            assert [sender.join() for sender in senders] == [None] * len(senders)
+        hold.release()
+        assert [sender.join() for sender in senders] == [None] * len(senders)
+        assert call.join() is None
+
+
+@pytest.mark.parametrize("mode", ShutdownMode, ids=lambda mode: mode.value)
+def test_a_handler_that_waits_for_room_when_the_troupe_ends_is_let_go(mode: ShutdownMode) -> None:  # K16, K5
+    diary, told = Diary(), Diary()
+    hold = Hold()
+
+    def flood(actor: Any) -> None:
+        while actor.peers.worker.try_send("fill"):
+            pass
+        told.write("full")
+        try:
+            while True:
+                actor.peers.worker.send("more")
+        except PodGone:
+            told.write("gone")
+
+    troupe = troupe_class(
+        worker=Pod(doer(diary), expose=True, buffers=Buffers(data=2)), sender=Pod(doer(diary), expose=True)
+    ).new(kubelet=PATIENT)
+    with playing(troupe) as call:
+        troupe.exposed().worker.send(hold)
+        hold.wait()
+        troupe.exposed().sender.send(flood)
+        told.wait_for("full")
+        troupe.stop(mode, timeout=1.0)
+        hold.release()
+        told.wait_for("gone")
+        assert call.join() is None
+
+
+def test_a_handler_that_is_refused_because_of_the_end_makes_it_no_failure() -> None:  # K16, K13
+    for _ in range(10):
+        diary, told = Diary(), Diary()
+
+        def flood(actor: Any, told: Diary = told) -> None:
+            told.write("begun")
+            while True:
+                actor.peers.worker.send("more")
+
+        troupe = troupe_class(
+            worker=Pod(doer(diary), expose=True, buffers=Buffers(data=2)),
+            window=Pod(doer(diary), thread=ThreadModel.MAIN, expose=True),
+        ).new(kubelet=PATIENT)
+        troupe.exposed().window.send(flood)
+        call = InThread(troupe.play)
+        told.wait_for("begun")
+        troupe.stop(ShutdownMode.IMMEDIATE)
+        assert call.join() is None
+        assert_over(troupe)
+
+
+def test_while_control_is_drained_other_messages_are_refused_at_once() -> None:  # K16
+    diary = Diary()
+    hold = Hold()
+    troupe = troupe_class(worker=Pod(doer(diary), expose=True), other=Pod(doer(diary), expose=True)).new(
+        kubelet=PATIENT
+    )
+    with playing(troupe) as call:
+        troupe.exposed().worker.send(hold)
+        hold.wait()
+        troupe.stop(ShutdownMode.DRAIN_CONTROL, timeout=PATIENCE)
+        late = InThread(lambda: troupe.exposed().other.send("late"))
+        control = InThread(lambda: troupe.exposed().other.clone().send("control", lane=Lane.CONTROL))
+        refused = late.join(20.0)
+        assert isinstance(refused, PodGone)
+        assert refused.message == "late"
+        assert control.join() is None
+        hold.release()
+        assert call.join() is None
+    assert "control" in diary.entries
+
+
+def test_handles_that_are_dropped_while_the_troupe_ends_hold_up_nobody() -> None:  # K16
+    for _ in range(20):
+        diary = Diary()
+        stop = threading.Event()
+        troupe = troupe_class(one=Pod(doer(diary), expose=True), two=Pod(doer(diary), expose=True)).new(kubelet=PATIENT)
+        sources = [troupe.exposed().one.clone(), troupe.exposed().two.clone()]
+
+        def make(source: ServiceHandle, stop: threading.Event = stop) -> None:
+            while not stop.is_set():
+                source.clone()
+
+        with playing(troupe) as call:
+            makers = [InThread(lambda source=source: make(source)) for source in sources]  # type: ignore[misc]
+            troupe.exposed().one.send("begun")
+            diary.wait_for("begun")
+            troupe.stop()
+            try:
+                assert call.join(60.0) is None
+            finally:
+                stop.set()
+            assert [maker.join() for maker in makers] == [None, None]
+
+
+@pytest.mark.parametrize("who", ["/kubelet", "/worker"])
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_troupe_whose_kubelet_or_pod_is_ended_from_outside_does_not_go_on_for_ever_without(
+    who: str, how: str
+) -> None:
+    diary = Diary()  # K7, K13
+    troupe: Troupe[Any] = troupe_class(
+        worker=Pod(doer(diary), expose=True), helper=Pod(doer(diary), thread=ThreadModel.COOPERATIVE, expose=True)
+    ).new(kubelet=KubeletConfig(max_restarts=0, connect_timeout=3600.0))
+    phases = Phases(troupe)
+    with playing(troupe) as call:
+        for pod in ("worker", "helper"):
+            phases.wait(pod, PodPhase.RUNNING)
+        ref = troupe.system.actor(who)
+        assert ref is not None
+        if who == "/worker":
+            troupe.exposed().helper.send(finish)
+            phases.wait("helper", PodPhase.COMPLETED)
+        getattr(ref, how)()
+        ended = call.join(20.0)
+        assert isinstance(ended, TroupeFailed) if how == "kill" else isinstance(ended, TroupeFailed | None)

@@ -1,0 +1,143 @@
+"""Troupes as a whole: several in one process, dropped ones, threads, and ends of play under senders."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from functools import partial
+from typing import Any
+
+import pytest
+
+from greenroom.errors import PodGone, WaitsForItself
+from greenroom.pods import KubeletConfig, Pod, PodPhase, ThreadModel
+from tests.pods.cast import (
+    PATIENCE,
+    Diary,
+    InThread,
+    Phases,
+    assert_over,
+    doer,
+    fail_with,
+    finish,
+    playing,
+    troupe_class,
+)
+
+PATIENT = KubeletConfig(max_restarts=None, connect_timeout=PATIENCE)
+
+
+def test_two_troupes_in_one_process_know_nothing_of_each_other() -> None:  # K9, K15
+    diaries = [Diary(), Diary()]
+    studios = [
+        troupe_class(worker=Pod(doer(diary), expose=True), helper=Pod(doer(diary), thread=ThreadModel.COOPERATIVE))
+        for diary in diaries
+    ]
+    one, two = (studio.new(kubelet=PATIENT) for studio in studios)
+    phases = Phases(one)
+    with playing(two) as other:
+        with playing(one):
+            one.exposed().worker.send(fail_with(ValueError("bad")))
+            phases.wait("worker", PodPhase.RUNNING, restarts=1)
+            two.exposed().worker.send("two")
+            diaries[1].wait_for("two")
+        with pytest.raises(PodGone):
+            one.exposed().worker.send("late")
+        assert not other.is_over
+        two.exposed().worker.send("still there")
+        diaries[1].wait_for("still there")
+    assert two.status["worker"].restarts == 0
+
+
+def test_a_handle_of_one_troupe_may_be_used_in_another() -> None:  # K15
+    diary = Diary()
+    inner = troupe_class(worker=Pod(doer(diary), expose=True)).new(kubelet=PATIENT)
+    outer = troupe_class(sender=Pod(doer(Diary()), expose=True)).new(kubelet=PATIENT)
+    handle = inner.exposed().worker.clone()
+    phases = Phases(inner)
+    with playing(inner), playing(outer):
+        outer.exposed().sender.send(lambda actor: handle.send("before"))
+        diary.wait_for("before")
+        inner.exposed().worker.send(fail_with(ValueError("bad")))
+        phases.wait("worker", PodPhase.RUNNING, restarts=1)
+        outer.exposed().sender.send(lambda actor: handle.send("after"))
+        diary.wait_for("after")
+
+
+def test_a_troupe_that_is_dropped_without_playing_is_forgotten() -> None:  # K10
+    troupe = troupe_class(worker=Pod(doer(Diary()), expose=True)).new()
+    troupe.exposed().worker.send("never handled")
+    found = weakref.ref(troupe), weakref.ref(troupe.system)
+    del troupe
+    gc.collect()
+    assert [one() for one in found] == [None, None]
+
+
+def test_a_troupe_that_has_played_leaves_no_thread_and_nothing_else() -> None:  # K9
+    before = set(threading.enumerate())
+    diary = Diary()
+    troupe = troupe_class(
+        worker=Pod(doer(diary), expose=True),
+        helper=Pod(doer(diary), thread=ThreadModel.COOPERATIVE, expose=True),
+        window=Pod(doer(diary), thread=ThreadModel.MAIN, expose=True),
+    ).new()
+    for name in troupe.exposed():
+        getattr(troupe.exposed(), name).send(name)
+    with playing(troupe):
+        diary.wait_for("worker", "helper", "window")
+    assert set(threading.enumerate()) <= before
+    found = weakref.ref(troupe), weakref.ref(troupe.system)
+    del troupe
+    gc.collect()
+    assert [one() for one in found] == [None, None]
+
+
+def test_plain_threads_may_send_while_play_ends() -> None:  # K4, K5
+    for _ in range(30):
+        diary, dead = Diary(), Diary()
+        troupe = troupe_class(worker=Pod(doer(diary), expose=True), last=Pod(doer(diary), expose=True)).new(
+            kubelet=PATIENT
+        )
+        troupe.system.dead_letters.subscribe(lambda letter, dead=dead: dead.write(letter.message))  # type: ignore[misc]
+        sent = [0, 0]
+
+        def send(which: int, handle: Any, sent: list[int] = sent) -> None:
+            try:
+                while True:
+                    handle.send((which, sent[which]))
+                    sent[which] += 1
+            except PodGone:
+                pass
+
+        call = InThread(troupe.play)
+        handles = [troupe.exposed().worker.clone(), troupe.exposed().last.clone()]
+        senders = [InThread(partial(send, n, handles[n])) for n in range(2)]
+        diary.wait_for((0, 0), (1, 0))
+        troupe.exposed().worker.send(finish)
+        troupe.exposed().last.send(finish)
+        assert [sender.join() for sender in senders] == [None, None]
+        assert call.join() is None
+        assert_over(troupe)
+        told = [one for one in diary.entries + dead.entries if isinstance(one, tuple)]
+        assert len(told) == len(set(told)) == sum(sent)
+
+
+def test_an_asyncio_program_may_run_a_troupe_beside_its_own_work() -> None:  # K9
+    diary = Diary()
+    troupe = troupe_class(
+        worker=Pod(doer(diary), expose=True), window=Pod(doer(diary), thread=ThreadModel.MAIN, expose=True)
+    ).new(kubelet=PATIENT)
+
+    async def main() -> None:
+        async with troupe:
+            for name in troupe.exposed():
+                await getattr(troupe.exposed(), name).asend(name)
+            await troupe.system.settle()
+            with pytest.raises(WaitsForItself, match="async with"):
+                troupe.play()
+
+    asyncio.run(main())
+    assert sorted(diary.entries) == ["window", "worker"]
+    assert_over(troupe)
