@@ -16,6 +16,8 @@ PROGRAMS = {
     "examples.chat": [],
     "examples.programs": ["--count", "6000"],
     "examples.ingest": ["--lines", "2000", "--kills", "10"],
+    "examples.studio": ["--frames", "25", "--fps", "200", "--kill-every", "10"],
+    "examples.feedhandler": ["--quotes", "5000"],
 }
 
 
