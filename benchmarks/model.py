@@ -31,6 +31,7 @@ def _write_rate(value: float) -> str:
 RATE = Unit("per second", max, _write_rate)
 BYTES = Unit("bytes", min, lambda value: f"{value:,.0f} B")
 MILLISECONDS = Unit("milliseconds", min, lambda value: f"{value:.1f} ms")
+LATENCY = Unit("milliseconds", statistics.median, lambda value: f"{value:.2f} ms")
 SHARE = Unit("of the time", min, lambda value: f"{value:.2f}x the time")
 # The extremes of a quotient are noise of its divisor, so its best is its middle.
 SLOWDOWN = Unit("times dearer", statistics.median, lambda value: f"{value:.2f}x dearer")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from benchmarks.contenders import ERLANG, erlang, ours, ours_pure, pykka, python_peer
 from benchmarks.model import (
     BYTES,
+    LATENCY,
     MILLISECONDS,
     RATE,
     SHARE,
@@ -35,6 +36,10 @@ def _streams(loop: str, work: str, size: int, quick_size: int) -> Program:
 
 def _uvicorn(parser: str, size: int, quick_size: int) -> Program:
     return python_peer(f"uvicorn, {parser}", "socket_programs", (f"uvicorn_{parser}", "uvloop"), size, quick_size)
+
+
+def _threads(name: str, work: str, size: int, quick_size: int) -> Program:
+    return python_peer(name, "queue_threads", (work,), size, quick_size)
 
 
 ROWS: tuple[Row, ...] = (
@@ -159,6 +164,39 @@ ROWS: tuple[Row, ...] = (
         (Comparison(pykka("ask", 30_000, 6_000), at_least(3.0)),),
         build=Build.PURE,
     ),
+    Row(
+        "P13",
+        "one way through a service handle, two threads",
+        RATE,
+        ours("podwork", 2_000_000, 400_000, arguments=("flood",)),
+        (
+            Comparison(_threads("SimpleQueue, to and fro", "pingpong", 100_000, 20_000), at_least(10.0)),
+            Comparison(_threads("SimpleQueue, one way", "flood", 2_000_000, 400_000), at_least(0.7)),
+            Comparison(_threads("the same, and a method called", "handled", 2_000_000, 400_000)),
+        ),
+    ),
+    Row(
+        "P13P",
+        "to and fro between two pods, two threads",
+        RATE,
+        ours("podwork", 100_000, 20_000, arguments=("pingpong",)),
+        (Comparison(_threads("SimpleQueue, to and fro", "pingpong", 100_000, 20_000)),),
+    ),
+    *[
+        Row(
+            f"P13{letter}",
+            f"control message under a flood, p{share}",
+            LATENCY,
+            ours("podwork", 1000, 200, arguments=(f"control{share}",)),
+            (
+                Comparison(_threads("queue.PriorityQueue", f"control{share}", 1000, 200)),
+                Comparison(_threads("asyncio.PriorityQueue", f"tasks{share}", 1000, 200)),
+            ),
+            rounds=3,
+            quick_rounds=1,
+        )
+        for letter, share in (("C", 50), ("D", 99))
+    ],
     Row(
         "P14",
         "tells to another process",
