@@ -12,6 +12,7 @@ import pytest
 
 import greenroom
 import greenroom.meta
+import greenroom.pods
 import greenroom.testing
 from greenroom import ActorSystem, SystemConfig, errors
 from tools.reference import PAGE, config_settings, page, spawn_options
@@ -23,6 +24,7 @@ OWNERS: dict[str, Any] = {
     "greenroom": greenroom,
     "greenroom.errors": errors,
     "greenroom.meta": greenroom.meta,
+    "greenroom.pods": greenroom.pods,
     "greenroom.testing": greenroom.testing,
 }
 NOT_GUIDES = {"glossary.md", "index.md"}
@@ -51,6 +53,11 @@ def test_every_public_name_is_in_the_reference() -> None:
     missing += [
         name for name in greenroom.meta.__all__ if not is_in_reference(f"greenroom.meta.{name}") and not name.isupper()
     ]
+    missing += [
+        name
+        for name in greenroom.pods.__all__
+        if not is_in_reference(f"greenroom.pods.{name}", f"greenroom.errors.{name}")
+    ]
     classes = [name for name in errors.__all__ if inspect.isclass(getattr(errors, name))]
     missing += [name for name in classes if not is_in_reference(f"greenroom.errors.{name}")]
     assert missing == []
@@ -67,7 +74,7 @@ def test_the_reference_has_no_name_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", [greenroom, greenroom.meta, greenroom.testing], ids=lambda package: str(package.__name__)
+    "package", [greenroom, greenroom.meta, greenroom.pods, greenroom.testing], ids=lambda package: str(package.__name__)
 )
 def test_every_public_name_is_on_a_guide_page(package: object) -> None:
     names: list[str] = package.__all__  # type: ignore[attr-defined]
