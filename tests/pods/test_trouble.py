@@ -1,0 +1,194 @@
+"""What goes wrong with pods, and how it is told: starts that fail or never end, long handlers, lost messages."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from greenroom import Actor, ActorSystem, Lane, SystemConfig, props
+from greenroom.errors import StartTimeout
+from greenroom.pods import (
+    Buffers,
+    Bursts,
+    Handles,
+    KubeletConfig,
+    Pod,
+    PodGone,
+    PodPhase,
+    RingFull,
+    ServiceHandle,
+    ThreadModel,
+    Troupe,
+    TroupeFailed,
+)
+from greenroom.testing import assert_ledger_balanced, explore
+from tests.pods.cast import Diary, Hold, InThread, Phases, assert_over, doer, fail_with, playing, troupe_class
+
+THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE)
+
+
+def broken() -> Actor[Any, None]:
+    raise ValueError("no such device")
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_a_factory_that_raises_at_every_start_ends_the_troupe_at_the_gate(thread: ThreadModel) -> None:  # K13 K11
+    troupe = troupe_class(worker=Pod(broken, thread=thread, expose=True)).new(kubelet=KubeletConfig(max_restarts=3))
+    worker = troupe.exposed().worker
+    worker.send("early")
+    error = InThread(troupe.play).join()
+    assert isinstance(error, TroupeFailed)
+    assert (error.pod, repr(error.__cause__)) == ("worker", "ValueError('no such device')")
+    with pytest.raises(PodGone):
+        worker.clone().send("late")
+    assert troupe.status["worker"].restarts == 3
+    assert_over(troupe)
+    assert troupe.system.ledger().dead_lettered == 1
+
+
+class Stuck(Actor[Any, None]):
+    """Never comes to run."""
+
+    async def pre_start(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    def receive(self, message: Any) -> None: ...
+
+
+def test_a_pod_that_never_starts_fails_at_its_deadline() -> None:  # K13
+    config = SystemConfig(start_timeout=0.05)
+    troupe = troupe_class(worker=Pod(Stuck, expose=True)).new(kubelet=KubeletConfig(max_restarts=0), config=config)
+    error = InThread(troupe.play).join()
+    assert isinstance(error, TroupeFailed)
+    assert isinstance(error.__cause__, StartTimeout)
+    assert_over(troupe)
+
+
+def test_who_sends_to_a_pod_that_does_not_start_is_told_so() -> None:  # K13 K4
+    config = SystemConfig(stop_timeout=0.05)
+    troupe = troupe_class(worker=Pod(Stuck, expose=True, buffers=Buffers(data=2))).new(config=config)
+    with playing(troupe):
+        worker = troupe.exposed().worker
+        worker.send(1)
+        worker.send(2)
+        with pytest.raises(RingFull, match="does not run yet"):
+            worker.send(3, timeout=0.01)
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_a_pod_to_which_nobody_sends_is_restarted_all_the_same(thread: ThreadModel) -> None:  # K11
+    diary = Diary()
+    born = Diary()
+    troupe = troupe_class(worker=Pod(doer(diary, lambda: born.write("born")), thread=thread)).new()
+    phases = Phases(troupe)
+    with playing(troupe):
+        phases.wait("worker", PodPhase.RUNNING)
+        actor = troupe.system.actor("/worker/worker")
+        assert actor is not None
+        actor.fail(ValueError("from outside"))
+        phases.wait("worker", PodPhase.RUNNING, restarts=1)
+        born.wait_for_count(2)
+
+
+def test_a_long_handler_delays_control_by_itself_and_no_more_and_is_reported() -> None:  # K12 K14
+    class Slow:
+        def __init__(self) -> None:
+            self.told = Diary()
+
+        def slow_handler(self, ref: object, message: Any, seconds: float) -> None:
+            self.told.write((str(ref), message, seconds))
+
+    diary, hold, slow = Diary(), Hold(), Slow()
+    troupe = troupe_class(worker=Pod(doer(diary), expose=True)).new(config=SystemConfig(slow_after=0.001))
+    troupe.system.observers.add(slow)
+    with playing(troupe):
+        worker = troupe.exposed().worker
+        worker.send(hold)
+        hold.wait()
+        for number in range(1000):
+            worker.send(number)
+        worker.send("control", lane=Lane.CONTROL)
+        threading.Event().wait(0.01)  # what is to be reported
+        hold.release()
+        diary.wait_for(999)
+        assert diary.entries[0] == "control"
+        ref, message, seconds = slow.told.wait_for_count(1)[0]
+        assert (ref, message) == ("/worker/worker", hold)
+        assert seconds >= 0.01
+
+
+class Lossy(Actor[Any, None]):
+    """Keeps what it has not sent on in itself: a restart loses that. The fault that is planted."""
+
+    peers: LossyPeers
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def receive(self, message: Any) -> None:
+        if isinstance(message, Exception):
+            raise message
+        self.kept.append(message)
+        if len(self.kept) == 2:
+            for one in self.kept:
+                self.peers.sink.send(one)
+            self.kept.clear()
+
+
+class LossyPeers(Handles):
+    sink: ServiceHandle[Any]
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_explore_finds_a_planted_lost_message(thread: ThreadModel) -> None:  # B1 K11
+    async def program(system: ActorSystem) -> None:
+        diary = Diary()
+        made = troupe_class(
+            lossy=Pod(Lossy, thread=thread, expose=True, bursts=Bursts(1, 1, 1, 1)),
+            sink=Pod(doer(diary), expose=True),
+            killer=Pod(props(Killer), expose=True),
+        )
+        async with made.new() as troupe:
+            troupe.exposed().killer.send("now")
+            for number in range(4):
+                await troupe.exposed().lossy.asend(number)
+                await asyncio.sleep(0)
+            await troupe.system.settle()
+            assert_ledger_balanced(troupe.system)
+        assert sorted(diary.entries) == [0, 1, 2, 3]
+
+    report = explore(program, runs=200, workers=1)
+    assert report.failure is not None
+    assert isinstance(report.failure.error, AssertionError)
+
+
+class Killer(Actor[Any, None]):
+    """Lets the other pod fail, at whatever moment the schedule has it run."""
+
+    peers: KillerPeers
+
+    def receive(self, message: Any) -> None:
+        self.peers.lossy.send(ValueError("killed"))
+
+
+class KillerPeers(Handles):
+    lossy: ServiceHandle[Any]
+
+
+def test_a_troupe_of_one_cooperative_pod_fails_in_a_block_with_the_cause() -> None:  # K13
+    diary = Diary()
+    troupe: Troupe[Any] = troupe_class(worker=Pod(doer(diary), thread=ThreadModel.COOPERATIVE, expose=True)).new(
+        kubelet=KubeletConfig(max_restarts=0)
+    )
+
+    def block() -> None:
+        with troupe:
+            troupe.exposed().worker.send(fail_with(ValueError("boom")))
+            troupe.system._shutdown.over.wait(120.0)
+
+    error = InThread(block).join()
+    assert isinstance(error, TroupeFailed)
+    assert repr(error.__cause__) == "ValueError('boom')"
