@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from greenroom import Actor
-from greenroom.pods import Handles, Mates, ServiceHandle
+from greenroom.pods import ConnectTimeout, Handles, Mates, PodGone, ServiceHandle
 
 
 class WorkerPeers(Handles):
@@ -47,6 +47,32 @@ class Forwarder(Actor[Any, None]):
 
     def receive(self, message: Any) -> None:
         self.peers.sink.send(message)
+
+
+class Reporter(Actor[Any, None]):
+    """Sends to one peer, and tells another what has come of that."""
+
+    peers: ReporterPeers
+
+    def receive(self, message: Any) -> None:
+        try:
+            self.peers.fragile.send(message, timeout=0.05)
+        except (PodGone, ConnectTimeout) as error:
+            self.peers.sink.send(type(error).__name__)
+
+
+class Caller(Actor[Any, None]):
+    """Sends to a troupe within its own."""
+
+    peers: Any
+
+    def receive(self, message: Any) -> None:
+        self.peers.within.echo.send(message)
+
+
+class ReporterPeers(Handles):
+    fragile: ServiceHandle[Any]
+    sink: ServiceHandle[Any]
 
 
 def where_it_may_run(worker: Worker) -> None:

@@ -10,6 +10,7 @@ from greenroom.errors import ManifestError
 from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
 from tests.pods.cast import Diary, Phases, doer, fail_with, finish, send_until_gone, troupe_class
+from tests.pods.guests import Caller
 
 ONCE = KubeletConfig(max_restarts=1)
 THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE)
@@ -98,6 +99,32 @@ def test_a_troupe_that_is_always_restarted_comes_back_when_it_has_completed() ->
         phases.wait("within", PodPhase.RUNNING, restarts=1)
         echo.send("again")
         diary.wait_for("again")
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_the_main_pod_of_a_troupe_within_ends_that_and_is_reached_again_if_it_is_watched(
+    thread: ThreadModel,
+) -> None:  # K15
+    diary = Diary()
+    within = troupe_class(front=Pod(doer(diary), thread=ThreadModel.MAIN, expose=True), back=Pod(doer(diary)))
+    with outer(within, diary, watch=True, thread=thread).new() as troupe:
+        phases, front = Phases(troupe), troupe.exposed().within.front
+        front.send("here")
+        front.send(fail_with(ValueError("boom")))
+        phases.wait("within", PodPhase.RUNNING, restarts=1)
+        front.send("again")
+        diary.wait_for("here", "again")
+
+
+def test_a_pod_in_a_process_reaches_a_troupe_within() -> None:  # K15 K3
+    diary = Diary()
+    made = troupe_class(
+        within=Pod(inner(diary)),
+        caller=Pod(Caller, thread=ThreadModel.PROCESS, expose=True),
+    )
+    with made.new() as troupe:
+        troupe.exposed().caller.send("from a process")
+        diary.wait_for("from a process")
 
 
 @pytest.mark.parametrize("thread", [ThreadModel.MAIN, ThreadModel.PROCESS])

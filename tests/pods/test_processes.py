@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from greenroom import Backoff
 from greenroom.errors import NotSendable
 from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
-from tests.pods.cast import Diary, Phases, doer, send_until_gone, troupe_class
-from tests.pods.guests import Forwarder, Settings, Worker, fail, where_it_may_run
+from tests.pods.cast import Diary, Phases, doer, fail_with, finish, send_until_gone, troupe_class
+from tests.pods.guests import Forwarder, Reporter, Settings, Worker, fail, where_it_may_run
 
 ENDLESS = KubeletConfig(max_restarts=None, connect_timeout=3600.0)
 
@@ -119,6 +120,43 @@ def test_a_pod_whose_process_is_killed_and_that_is_not_restarted_is_gone() -> No
         phases.wait("worker", PodPhase.FAILED)
         gone = send_until_gone(worker, 2)
         assert "SIGKILL" in str(gone.__cause__)
+
+
+def test_a_pod_in_a_process_is_told_each_time_that_a_peer_is_gone() -> None:  # K5 K13
+    diary = Diary()
+    made = troupe_class(
+        reporter=Pod(Reporter, thread=ThreadModel.PROCESS, expose=True),
+        fragile=Pod(doer(Diary()), restart=RestartPolicy.NEVER, expose=True),
+        sink=Pod(doer(diary), thread=ThreadModel.COOPERATIVE),
+    )
+    with made.new() as troupe:
+        phases = Phases(troupe)
+        troupe.exposed().fragile.send(finish)
+        phases.wait("fragile", PodPhase.COMPLETED)
+        send_until_gone(troupe.exposed().fragile, "more")
+        for number in range(20):
+            troupe.exposed().reporter.send(number)
+        assert diary.wait_for_count(20) == ["PodGone"] * 20
+        troupe.system.settle_sync()
+        assert troupe.system.ledger().failed == 0
+
+
+def test_a_pod_in_a_process_waits_for_a_peer_that_is_restarted_and_no_longer_than_it_says() -> None:  # K5 K11
+    diary = Diary()
+    made = troupe_class(
+        reporter=Pod(Reporter, thread=ThreadModel.PROCESS, expose=True),
+        fragile=Pod(doer(Diary()), expose=True),
+        sink=Pod(doer(diary), thread=ThreadModel.COOPERATIVE),
+    )
+    with made.new(kubelet=KubeletConfig(backoff=Backoff(min=3600.0, max=3600.0))) as troupe:
+        phases = Phases(troupe)
+        troupe.exposed().fragile.send(fail_with(ValueError("boom")))
+        phases.wait("fragile", PodPhase.FAILED)
+        for number in range(5):
+            troupe.exposed().reporter.send(number)
+        assert diary.wait_for_count(5) == ["ConnectTimeout"] * 5
+        troupe.system.settle_sync()
+        assert troupe.system.ledger(troupe.system.actor("/reporter/reporter")).failed == 0
 
 
 def test_what_cannot_be_sent_to_a_process_is_refused_where_it_is_sent() -> None:  # K3 J9

@@ -23,8 +23,8 @@ from greenroom.pods.manifest.pod import Pod
 from greenroom.pods.manifest.settings import KubeletConfig, ThreadModel
 from greenroom.pods.service.handle import HandleTerms, ServiceHandle
 from greenroom.pods.service.registry import PodRegistry, PodSlot
-from greenroom.pods.service.relay import PeerRelay
-from greenroom.pods.wiring import ActorMaker, RemoteMaker
+from greenroom.pods.service.relay import PeerRelay, RelayedHandle
+from greenroom.pods.wiring import ActorMaker, Relayed, RemoteMaker
 from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
 from greenroom.system.dispatchers.settings import DispatcherSettings, Lent, Loop, Process
@@ -179,13 +179,23 @@ class Assembly:
             peers = {peer: self._handle(peer, is_peer=True) for peer in self._manifest.peers[name]}
             if pod.thread is ThreadModel.PROCESS and not self._is_simulated:
                 _examine(factory)
-                relay = self._system.spawn(PeerRelay, peers, name=f"{self._prefix}{name}-relay")
+                relayed = self._relay(f"{self._prefix}{name}-to", peers)
                 token = f"{self._system.token} {self._prefix}{pod.name}"
-                timeout = self._config.connect_timeout
-                maker: ActorMaker = RemoteMaker(name, factory, peers, mates, token, relay, timeout, _cores_of(pod))
+                maker: ActorMaker = RemoteMaker(name, factory, peers, mates, token, relayed, _cores_of(pod))
             else:
                 maker = ActorMaker(name, factory, peers, mates)
             record.factories[name] = maker
+
+    def _relay(self, label: str, peers: Mapping[str, Any]) -> Relayed:
+        """What a process has for these handles: each has a relay here."""
+        found: Relayed = {}
+        for name, handle in peers.items():
+            if isinstance(handle, Handles):
+                found[name] = self._relay(f"{label}-{name}", {one: getattr(handle, one) for one in handle})
+            else:
+                relay = self._system.spawn(PeerRelay, handle, name=f"{label}-{name}")
+                found[name] = RelayedHandle(name, handle.pod, relay, self._config.connect_timeout)
+        return found
 
     def _handle(self, actor: str, is_peer: bool = False) -> Any:
         """The handle of an actor; or, of a troupe within this one, those of what it exposes."""

@@ -1,17 +1,7 @@
 """The thread that calls `play()`, when a loop of the program's own runs there: a GUI's, for one.
 
-def run_window(main: MainLoop) -> None:
-    def poll() -> None:
-        main.poll_once()
-        if main.is_over:
-            root.destroy()
-        else:
-            root.after(10, poll)
-
-    poll()
-    root.mainloop()
-
-studio.play(run_window)
+It has to call `poll_once()` again and again, from a timer say, and to return when `is_over`. docs/pods.md shows how, for
+Tk.
 """
 
 from __future__ import annotations

@@ -10,14 +10,16 @@ from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.props import Props, label_of
 from greenroom.errors import NotAnActor
 from greenroom.pods.manifest.handles import Handles, Mates
-from greenroom.pods.service.relay import RelayedHandle
 from greenroom.system.loops.cores import keep_on_core
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.pods.service.handle import ServiceHandle
 
-__all__ = ["ActorMaker", "RemoteMaker"]
+__all__ = ["ActorMaker", "Relayed", "RemoteMaker"]
+
+Relayed = dict[str, Any]
+"""What a process has for handles, by name: a `RelayedHandle`, or as much of a troupe within."""
 
 _mates: dict[str, Mates] = {}
 """In a process that is a pod's own: the actors there, by the pod's token."""
@@ -71,25 +73,24 @@ class RemoteMaker(ActorMaker):
         self,
         name: str,
         factory: Any,
-        peers: Mapping[str, ServiceHandle],
+        peers: Mapping[str, Any],
         mates: Mates,
         token: str,
-        relay: ActorRef,
-        timeout: float,
+        relayed: Relayed,
         cores: tuple[int, ...],
     ) -> None:
         super().__init__(name, factory, peers, mates)
-        self._remote = (token, {name: handle.pod for name, handle in peers.items()}, relay, timeout, cores)
+        self._remote = (token, relayed, cores)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _maker_there, (self.name, Props(self.factory, self.args, self.kwargs), *self._remote)
+        return _MakerThere, (self.name, Props(self.factory, self.args, self.kwargs), *self._remote)
 
 
 class _MakerThere(ActorMaker):
     """The same, in the process."""
 
-    def __init__(self, name: str, factory: Props, token: str, cores: tuple[int, ...], peers: Mapping[str, Any]) -> None:
-        super().__init__(name, factory, peers, _mates.setdefault(token, Mates({}, token)))
+    def __init__(self, name: str, factory: Props, token: str, relayed: Relayed, cores: tuple[int, ...]) -> None:
+        super().__init__(name, factory, _handles_in(relayed, name), _mates.setdefault(token, Mates({}, token)))
         self._cores = cores
 
     def __call__(self) -> Actor:
@@ -100,14 +101,7 @@ class _MakerThere(ActorMaker):
         return super().__call__()
 
 
-def _maker_there(
-    name: str,
-    factory: Props,
-    token: str,
-    pods: Mapping[str, str],
-    relay: ActorRef,
-    timeout: float,
-    cores: tuple[int, ...],
-) -> _MakerThere:
-    peers = {peer: RelayedHandle(peer, pod, relay, timeout) for peer, pod in pods.items()}
-    return _MakerThere(name, factory, token, cores, peers)
+def _handles_in(relayed: Relayed, owner: str) -> dict[str, Any]:
+    return {
+        name: Handles(_handles_in(one, owner), owner) if isinstance(one, dict) else one for name, one in relayed.items()
+    }

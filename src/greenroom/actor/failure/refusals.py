@@ -46,18 +46,21 @@ def is_refusal(cell: Cell, message: object, sender: object, cause: BaseException
     executor = executor_of(record)
     if executor is not None and executor.is_remote:
         return False  # that is found out in its process; what comes from there is a failure
-    if isinstance(cause, TroupeEnding):
-        return True  # what the actor has tried is of no use any more, and it is about to end itself
     declared = declared_as(record, cause)
     if declared is None:
         return False
-    if not is_heard(sender):
+    if not is_heard(sender) and declared is not TroupeEnding:
         report_refusal(cell, record, type(message).__name__, cause, declared.__name__)
     return True
 
 
 def declared_as(record: ActorRecord, cause: BaseException) -> type[Exception] | None:
-    """Which of the declared types `cause` is: those of the actor's class, and of the behavior it has become."""
+    """Which of the declared types `cause` is: those of the actor's class, and of the behavior it has become.
+
+    A `TroupeEnding` is declared by all: what the actor has tried is of no use, and it is about to end itself.
+    """
+    if isinstance(cause, TroupeEnding):
+        return TroupeEnding
     actor = actor_of(record)
     answers = class_info_of(type(actor)).answers if isinstance(actor, Actor) else ()
     if record.extras is not None and record.extras.answers:

@@ -208,6 +208,8 @@ class Kubelet(Actor):
         if pod.pod.thread is ThreadModel.MAIN:
             # First, so that the others know why it is gone.
             self._end_all(reason.cause if reason.abnormal else None, pod.name)
+            if self._above is not None:
+                return  # all its pods end, and whoever is above decides whether they come back
         self._end_pod(pod, why, reason)
         self._see_whether_all_are_over()
 

@@ -1,9 +1,4 @@
-"""A manifest as text, as Mermaid and as a picture.
-
-print(Studio.describe())
-Studio.describe().mermaid()
-Studio.describe().svg()
-"""
+"""A manifest as text, as Mermaid and as a picture: what `Troupe.describe()` returns."""
 
 from __future__ import annotations
 

@@ -1,14 +1,7 @@
 """Names of handles and of pod mates, declared by users so that editors and type checkers know them.
 
-class EnginePeers(Handles):
-    display: ServiceHandle[Frame]
-
-class EngineMates(Mates):
-    config: Config
-
-class Engine(Actor[Tick, None]):
-    peers: EnginePeers
-    pod: EngineMates
+An actor's class says `peers: EnginePeers` and `pod: EngineMates`, subclasses of `Handles` and `Mates` in which each name
+has its type: `display: ServiceHandle[Frame]`, `config: Config`.
 """
 
 from __future__ import annotations

@@ -298,7 +298,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
 
     def _fail(self, message: object, lane: Lane, fate: int = REFUSED, patience: float = 0.0) -> NoReturn:
         """A message cannot be sent: raise."""
-        cell = self._connection.cell
+        cell = self._slot.target_of(self._connection)
         error = self._error(message, lane, fate, patience)
         if isinstance(error, RingFull) and cell is not None:
             admission = self._slot.loop.admission

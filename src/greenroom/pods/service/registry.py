@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from threading import Condition
-from time import monotonic
+from threading import RLock
 from typing import TYPE_CHECKING
 
-from greenroom.errors import ConnectTimeout, PodGone
+from greenroom.errors import PodGone
 
 if TYPE_CHECKING:
     from greenroom._core.connections.connection import Connection
@@ -37,7 +36,8 @@ class PodSlot:
         self.loop = loop
         self.inbox = inbox
         self.sizes = sizes
-        self._changed = Condition()
+        # Held by those who change something here, or settle who holds a handle.
+        self.lock = RLock()
         # Written under the lock, as all that follows.
         self.state = CONNECTED
         # The lanes that take nothing any more, though the pod goes on: the troupe ends.
@@ -53,14 +53,9 @@ class PodSlot:
         # Called, once, when the state changes.
         self._waiters: list[Callable[[], object]] = []
 
-    @property
-    def lock(self) -> Condition:
-        """What those hold who change something here, or settle who holds a handle."""
-        return self._changed
-
     def belong_to(self, cell: Cell) -> None:
         """What is sent to the pod before its actors are there is counted as sent to `cell`."""
-        with self._changed:
+        with self.lock:
             self._own = cell
             self._assign()
 
@@ -68,9 +63,14 @@ class PodSlot:
         for actor, connection in self._connections:
             connection.cell = self._cells.get(actor, self._own)
 
+    def target_of(self, connection: Connection) -> Cell | None:
+        """The cell that a connection leads to now. From any thread."""
+        with self.lock:
+            return connection.cell
+
     def connect(self, actor: str, sender: object = None) -> Connection:
         """Another connection to one of the pod's actors. From any thread."""
-        with self._changed:
+        with self.lock:
             connection = self.inbox.connect(self.sizes, sender)
             # Those of holders that are gone matter as long as they hold something.
             self._connections = [pair for pair in self._connections if not pair[1].is_abandoned or pair[1].queued()]
@@ -86,7 +86,7 @@ class PodSlot:
 
     def publish(self, cells: Mapping[str, Cell]) -> None:
         """The pod runs, with these cells: let messages be sent, and those that wait be handled."""
-        with self._changed:
+        with self.lock:
             if self.state == GONE:
                 return
             self._cells.update(cells)
@@ -101,7 +101,7 @@ class PodSlot:
 
     def withdraw(self, why: str) -> None:
         """The pod does not run: let nothing be sent until it is published again."""
-        with self._changed:
+        with self.lock:
             if self.state == GONE:
                 return
             self.state = RESTARTING
@@ -112,13 +112,13 @@ class PodSlot:
 
     def revive(self) -> None:
         """The pod may come back, though it was gone: its whole troupe is brought up again."""
-        with self._changed:
+        with self.lock:
             self.state = RESTARTING
             self.why, self.cause = "its troupe is brought up again", None
 
     def bury(self, connection: Connection, message: object) -> None:
         """Make a dead letter of what a holder had put down. From any thread."""
-        cell = connection.cell
+        cell = self.target_of(connection)
         if cell is not None:
             admission = self.loop.admission
             self.loop.inbound.bring(None, partial(admission.turn_away, cell, message, connection.sender(), self.why))
@@ -134,7 +134,7 @@ class PodSlot:
 
     def clear_lanes(self, lanes: tuple[Lane, ...], why: str) -> None:
         """Let nothing more be sent in some lanes, and make dead letters of what waits there. From any thread."""
-        with self._changed:
+        with self.lock:
             self._shut = lanes
             self.why = self.why or why
             self.inbox.shut = sum(1 << lane for lane in lanes)
@@ -149,7 +149,7 @@ class PodSlot:
 
     def let_go(self, why: str, cause: BaseException | None = None) -> None:
         """The pod will not come back. From any thread; what waits is for `clear`."""
-        with self._changed:
+        with self.lock:
             if self.state == GONE:
                 return
             self.state = GONE
@@ -162,14 +162,13 @@ class PodSlot:
 
     def _take_waiters(self) -> list[Callable[[], object]]:
         waiters, self._waiters = self._waiters, []
-        self._changed.notify_all()
         return waiters
 
     # -- for holders of handles
 
     def tell_change(self, waiter: Callable[[], object]) -> bool:
         """Call `waiter` when the state next changes; False if the pod is gone, and it does not any more."""
-        with self._changed:
+        with self.lock:
             if self.state == GONE:
                 return False
             self._waiters.append(waiter)
@@ -177,7 +176,7 @@ class PodSlot:
 
     def forget(self, waiter: Callable[[], object]) -> None:
         """Do not call it."""
-        with self._changed:
+        with self.lock:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 
@@ -191,18 +190,6 @@ class PodSlot:
         error.__cause__ = self.cause
         return error
 
-    def wait(self, timeout: float) -> None:
-        """Return when the pod is connected; `PodGone` if it never will be, `ConnectTimeout` if it is not in time."""
-        deadline = monotonic() + timeout
-        with self._changed:
-            while self.state != CONNECTED:
-                if self.state == GONE:
-                    raise self.gone()
-                left = deadline - monotonic()
-                if left <= 0.0:
-                    raise ConnectTimeout(self.name, timeout, self.why)
-                self._changed.wait(left)
-
 
 class PodRegistry:
     """The slots of a troupe's pods, by name."""
@@ -213,16 +200,6 @@ class PodRegistry:
     def add(self, slot: PodSlot) -> None:
         """A pod that can be found from now on."""
         self.slots[slot.name] = slot
-
-    def publish(self, pod: str, cells: Mapping[str, Cell]) -> None:
-        """The pod runs: whoever waits for it goes on."""
-        self.slots[pod].publish(cells)
-
-    def connect(self, pod: str, timeout: float) -> PodSlot:
-        """The slot of a pod, once it is connected."""
-        slot = self.slots[pod]
-        slot.wait(timeout)
-        return slot
 
     def clear_lanes(self, lanes: tuple[Lane, ...], why: str) -> None:
         """Make dead letters of what waits in some lanes, and let nothing more be sent there. From any thread."""

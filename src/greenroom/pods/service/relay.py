@@ -1,19 +1,19 @@
-"""How a pod in another process reaches its peers: by way of an actor in the main process, which has the handles.
+"""How a pod in another process reaches a peer: by way of an actor in the main process, which has the handle.
 
 Each send is an ask, and returns when the relay's handle has taken the message. So it waits, fails and succeeds like a
-send in the main process, and what was reported as sent is not lost with the process.
+send in the main process, and what was reported as sent is not lost with the process. There is a relay for each peer, so
+waiting for one does not hold up what is sent to another.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actor.api.actor import Actor
+from greenroom.errors import ConnectTimeout, PodGone, RingFull
 from greenroom.lanes import Lane
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.pods.service.handle import ServiceHandle
 
@@ -24,25 +24,25 @@ _MORE = 5.0
 
 
 class PeerRelay(Actor[Any, Any]):
-    """Sends for one actor of a pod in another process."""
+    """Sends with one handle, for an actor of a pod in another process."""
 
     __greenroom_stays_on_loop__ = True
+    answers: ClassVar[tuple[type[Exception], ...]] = (PodGone, ConnectTimeout, RingFull)
 
-    def __init__(self, peers: Mapping[str, ServiceHandle]) -> None:
-        self._peers = peers
+    def __init__(self, handle: ServiceHandle) -> None:
+        self._handle: Any = handle
 
-    async def receive(self, message: tuple[str, object, Lane, float | None, bool]) -> object:
-        """Send a message to a peer: whether that was possible."""
-        peer, content, lane, timeout, waits = message
-        handle: Any = self._peers[peer]
+    async def receive(self, message: tuple[object, Lane, float | None, bool]) -> object:
+        """Send a message: whether that was possible."""
+        content, lane, timeout, waits = message
         if not waits:
-            return handle.try_send(content, lane=lane)
-        await handle.asend(content, lane=lane, timeout=timeout)
+            return self._handle.try_send(content, lane=lane)
+        await self._handle.asend(content, lane=lane, timeout=timeout)
         return True
 
 
 class RelayedHandle:
-    """What an actor in another process has for a `ServiceHandle`, with the same methods."""
+    """What an actor in another process has for a `ServiceHandle`: it sends in the same ways."""
 
     __slots__ = ("_relay", "_timeout", "name", "pod")
 
@@ -58,17 +58,17 @@ class RelayedHandle:
     def send(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """Send a message; see `ServiceHandle`."""
         patience = self._timeout if timeout is None else timeout
-        self._relay.ask_sync((self.name, message, lane, patience, True), timeout=patience + _MORE)
+        self._relay.ask_sync((message, lane, patience, True), timeout=patience + _MORE)
 
     def try_send(self, message: object, *, lane: Lane = Lane.DATA) -> bool:
         """Send a message if that can be done now."""
-        sent: bool = self._relay.ask_sync((self.name, message, lane, None, False), timeout=self._timeout)
+        sent: bool = self._relay.ask_sync((message, lane, None, False), timeout=self._timeout)
         return sent
 
     async def asend(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """As `send`, but awaits."""
         patience = self._timeout if timeout is None else timeout
-        await self._relay.ask((self.name, message, lane, patience, True), timeout=patience + _MORE)
+        await self._relay.ask((message, lane, patience, True), timeout=patience + _MORE)
 
     def clone(self) -> RelayedHandle:
         """The same: a relay has one connection."""

@@ -25,7 +25,7 @@ from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import Settings, attach_record
 from greenroom.actor.records.states import State
 from greenroom.clock import TURNS
-from greenroom.errors import WorkerLost
+from greenroom.errors import TroupeEnding, WorkerLost
 from greenroom.lanes import LARGEST_CAPACITY, Lane, MailboxConfig
 from greenroom.system.dispatchers.processes.protocol import WAITS_FOR_ROOM
 from greenroom.system.dispatchers.processes.relay import error_of
@@ -429,7 +429,8 @@ class WorkerHost(Host):
         declared = None if actor is None or actor.is_gone else declared_as(cell.record, cause)
         if actor is None or declared is None:
             return False
-        actor.refused(None if is_heard(sender) else (type(message).__name__, declared.__name__), cause)
+        is_quiet = is_heard(sender) or declared is TroupeEnding
+        actor.refused(None if is_quiet else (type(message).__name__, declared.__name__), cause)
         return True
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
