@@ -1,7 +1,7 @@
 """The thread that calls `play()`, when a loop of the program's own runs there: a GUI's, for one.
 
-It has to call `poll_once()` again and again, from a timer say, and to return when `is_over`. docs/pods.md shows how, for
-Tk.
+It has to call `poll_once()` again and again, from a timer say, and to return when `is_over`.
+docs/pods.md shows how.
 """
 
 from __future__ import annotations

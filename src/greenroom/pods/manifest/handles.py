@@ -1,7 +1,7 @@
 """Names of handles and of pod mates, declared by users so that editors and type checkers know them.
 
-An actor's class says `peers: EnginePeers` and `pod: EngineMates`, subclasses of `Handles` and `Mates` in which each name
-has its type: `display: ServiceHandle[Frame]`, `config: Config`.
+An actor's class says `peers: EnginePeers` and `pod: EngineMates`, subclasses of `Handles` and `Mates`.
+Each name in them has its type: `display: ServiceHandle[Frame]`, `config: Config`.
 """
 
 from __future__ import annotations
