@@ -21,13 +21,13 @@ from greenroom.pods.manifest.handles import Handles, Mates
 from greenroom.pods.manifest.manifest import Manifest
 from greenroom.pods.manifest.pod import Pod
 from greenroom.pods.manifest.settings import KubeletConfig, ThreadModel
-from greenroom.pods.service.handle import HandleTerms, ServiceHandle
+from greenroom.pods.service.handle import HandleContext, ServiceHandle
 from greenroom.pods.service.registry import PodRegistry, PodSlot
 from greenroom.pods.service.relay import PeerRelay, RelayedHandle
-from greenroom.pods.wiring import ActorMaker, Relayed, RemoteMaker
+from greenroom.pods.wiring import ActorFactory, Relayed, RemoteActorFactory
 from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
-from greenroom.system.dispatchers.settings import DispatcherSettings, Lent, Loop, Process
+from greenroom.system.dispatchers.settings import DispatcherSettings, Loop, OnCallingThread, Process
 from greenroom.wire.codec import require_sendable
 
 if TYPE_CHECKING:
@@ -35,15 +35,13 @@ if TYPE_CHECKING:
 
     from greenroom._core.scheduler.loop import Loop as CoreLoop
     from greenroom.actor.lifecycle import Lifecycle
+    from greenroom.pods.kubelet.ports import Ends
     from greenroom.pods.manifest.phases import PodStatus
     from greenroom.system.system import ActorSystem
 
-__all__ = ["Assembly", "Ends"]
+__all__ = ["Assembly"]
 
-Ends = Callable[[BaseException | None, str | None], object]
-"""Called when a troupe has come to its end: with a cause and a pod's name, if it has failed."""
-
-_examine = partial(require_sendable, limit=Process().frame_limit)
+_validate = partial(require_sendable, limit=Process().frame_limit)
 """Raises if something cannot be sent to another process."""
 
 
@@ -57,40 +55,35 @@ class Assembly:
         config: KubeletConfig,
         system: ActorSystem,
         ends: Ends,
-        has_thread: Callable[[], bool],
+        has_own_thread: Callable[[], bool],
         is_ending: Callable[[], bool],
-        above: tuple[Assembly, Pod] | None = None,
+        parent: tuple[Assembly, Pod] | None = None,
     ) -> None:
         if not manifest.pods:
             raise BadArgument(f"{name} has no pods: declare some in its class body, as in `engine = Pod(Engine)`")
         self.name = name
         self._manifest = manifest
-        self._config = config
+        self.config = config
+        self.ends = ends
+        self.has_own_thread = has_own_thread
         self._system = system
         self._is_ending = is_ending
         # Before the names of its actors, if it is within another.
-        self._prefix: str = "" if above is None else f"{above[0]._prefix}{above[1].name}."
+        self._prefix: str = "" if parent is None else f"{parent[0]._prefix}{parent[1].name}."
         self._is_simulated = system._loop.director is not None
         # The dispatcher of its kubelet; None for the system's own loop.
-        self._dispatcher = None if above is None else above[0]._loop_dispatcher_of(above[1])
+        self._dispatcher = None if parent is None else parent[0]._loop_dispatcher_of(parent[1])
         home = self._life_of(self._dispatcher)
         self.heart = Heart(home.loop, config.heartbeat)
-        loops: tuple[CoreLoop, ...] = (home.loop,) if above is None else (home.loop, *above[0].terms.loops)
-        self.terms: HandleTerms = HandleTerms(config.connect_timeout, loops, self.heart.says, is_ending)
+        loops: tuple[CoreLoop, ...] = (home.loop,) if parent is None else (home.loop, *parent[0].context.loops)
+        self.context: HandleContext = HandleContext(config.connect_timeout, loops, self.heart.says, is_ending)
         self.registry = PodRegistry()
         self.pods: dict[str, PodRecord] = {}
         self.nested: dict[str, Assembly] = {}
+        self.outer: PodRecord | None = None if parent is None else parent[0].pods[parent[1].name]
         self.kubelet = system.spawn(
             Kubelet,
-            name,
-            config,
-            self.pods,
-            self.registry,
-            self.heart,
-            ends,
-            has_thread,
-            self._bring_up,
-            None if above is None else above[0].pods[above[1].name],
+            self,
             name=f"{self._prefix}kubelet",
             supervision=Supervision(Directive.ESCALATE),
             dispatcher=self._dispatcher,
@@ -101,7 +94,7 @@ class Assembly:
             self._wire(pod)
         for record in self.pods.values():
             record.kubelet = self.kubelet._cell
-            self._bring_up(record)
+            self.bring_up(record)
         self.exposed = Handles({actor: self._handle(actor) for actor in manifest.exposed}, name)
 
     def all_of_them(self) -> Iterator[Assembly]:
@@ -120,12 +113,12 @@ class Assembly:
     def begin(self) -> None:
         """The troupe plays from now on."""
         for one in self.all_of_them():
-            one.terms.is_playing = True
+            one.context.is_playing = True
 
     def end(self) -> None:
         """It does not play any more."""
         for one in self.all_of_them():
-            one.terms.is_playing = False
+            one.context.is_playing = False
 
     # -- wiring
 
@@ -157,7 +150,7 @@ class Assembly:
             record.dispatcher = self._own_dispatcher_of(pod)
         factory = next(iter(pod.actors.values()))
         if is_troupe(factory):
-            config = self._config if pod.kubelet is None else pod.kubelet
+            config = self.config if pod.kubelet is None else pod.kubelet
             self.nested[pod.name] = Assembly(
                 f"{self.name}.{pod.name}",
                 factory.manifest,
@@ -178,13 +171,13 @@ class Assembly:
         for name, factory in pod.actors.items():
             peers = {peer: self._handle(peer, is_peer=True) for peer in self._manifest.peers[name]}
             if pod.thread is ThreadModel.PROCESS and not self._is_simulated:
-                _examine(factory)
+                _validate(factory)
                 relayed = self._relay(f"{self._prefix}{name}-to", peers)
                 token = f"{self._system.token} {self._prefix}{pod.name}"
-                maker: ActorMaker = RemoteMaker(name, factory, peers, mates, token, relayed, _cores_of(pod))
+                wired: ActorFactory = RemoteActorFactory(name, factory, peers, mates, token, relayed, _cores_of(pod))
             else:
-                maker = ActorMaker(name, factory, peers, mates)
-            record.factories[name] = maker
+                wired = ActorFactory(name, factory, peers, mates)
+            record.factories[name] = wired
 
     def _relay(self, label: str, peers: Mapping[str, Any]) -> Relayed:
         """What a process has for these handles: each has a relay here."""
@@ -194,7 +187,7 @@ class Assembly:
                 found[name] = self._relay(f"{label}-{name}", {one: getattr(handle, one) for one in handle})
             else:
                 relay = self._system.spawn(PeerRelay, handle, name=f"{label}-{name}")
-                found[name] = RelayedHandle(name, handle.pod, relay, self._config.connect_timeout)
+                found[name] = RelayedHandle(name, handle.pod, relay, self.config.connect_timeout)
         return found
 
     def _handle(self, actor: str, is_peer: bool = False) -> Any:
@@ -206,13 +199,13 @@ class Assembly:
         record = self.pods[owner]
         is_remote = record.pod.thread is ThreadModel.PROCESS and not self._is_simulated
         connection = record.slot.connect(actor)
-        return ServiceHandle(record.slot, actor, self.terms, connection, _examine if is_remote else None, is_peer)
+        return ServiceHandle(record.slot, actor, self.context, connection, _validate if is_remote else None, is_peer)
 
-    def _bring_up(self, record: PodRecord) -> None:
+    def bring_up(self, record: PodRecord) -> None:
         """Spawn what supervises a pod."""
         name = record.pod.name
         if name in self.nested:
-            record.is_troupe(self.nested[name].kubelet)
+            record.belong_to_troupe(self.nested[name].kubelet)
             return
         ref = self._system.spawn(
             PodSupervisor, record, name=f"{self._prefix}{name}", dispatcher=self._loop_dispatcher_of(record.pod)
@@ -222,7 +215,7 @@ class Assembly:
 
 _SETTINGS: Mapping[ThreadModel, Callable[[Pod], DispatcherSettings | None]] = {
     ThreadModel.DEDICATED: lambda pod: Loop(pod.core),
-    ThreadModel.MAIN: lambda pod: Lent(),
+    ThreadModel.MAIN: lambda pod: OnCallingThread(),
     ThreadModel.PROCESS: lambda pod: Process(workers=1, keep=True),
     ThreadModel.COOPERATIVE: lambda pod: None,
 }

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from greenroom.pods.manifest.phases import PodStatus
-    from greenroom.system.loops.lent import LentThread
+    from greenroom.system.loops.callingthread import CallingThread
 
     E = TypeVar("E", bound=Handles, default=Any)
 
@@ -156,22 +156,22 @@ class Troupe(_Typed[E]):
         self._parts.begin()
         try:
             calls = None if mainloop is None else partial(self._call, mainloop)
-            self.system._run_beside(self._lent_thread(), calls, partial(self.stop, self._kubelet.shutdown))
+            self.system._run_beside(self._main_thread(), calls, partial(self.stop, self._kubelet.shutdown))
         except SystemFailed as exc:
             raise self._failure(exc) from exc.__cause__
         finally:
             self._parts.end()
 
     def _call(self, mainloop: Callable[[MainLoop], object], aio: asyncio.AbstractEventLoop) -> None:
-        lent = self._lent_thread()
+        thread = self._main_thread()
         try:
-            mainloop(MainLoop(aio, None if lent is None else lent.loop, lambda: self.system.phase != Phase.RUNNING))
+            mainloop(MainLoop(aio, None if thread is None else thread.loop, lambda: self.system.phase != Phase.RUNNING))
         except BaseException as exc:
             self.system.fail(exc)
         else:
             self.stop(self._kubelet.shutdown)
 
-    def _lent_thread(self) -> LentThread | None:
+    def _main_thread(self) -> CallingThread | None:
         main = type(self).manifest.main
         loops = self.system._loops
         if main is None or loops is None:
@@ -202,9 +202,9 @@ class Troupe(_Typed[E]):
 
     async def __aenter__(self) -> Self:
         self._parts.begin()
-        lent = self._lent_thread()
-        if lent is not None and self.system._loop.director is None:
-            lent.begin()
+        thread = self._main_thread()
+        if thread is not None and self.system._loop.director is None:
+            thread.begin()
         await self.system.__aenter__()
         return self
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.pods.service.handle import ServiceHandle
 
-__all__ = ["ActorMaker", "Relayed", "RemoteMaker"]
+__all__ = ["ActorFactory", "Relayed", "RemoteActorFactory"]
 
 Relayed = dict[str, Any]
 """What a process has for handles, by name: a `RelayedHandle`, or as much of a troupe within."""
@@ -25,7 +25,7 @@ _mates: dict[str, Mates] = {}
 """In a process that is a pod's own: the actors there, by the pod's token."""
 
 
-class ActorMaker:
+class ActorFactory:
     """Makes one actor of a pod, afresh for each start."""
 
     def __init__(self, name: str, factory: Any, peers: Mapping[str, Any], mates: Mates) -> None:
@@ -50,7 +50,7 @@ class ActorMaker:
         self._mates.__dict__[self.name] = actor
         return actor
 
-    def is_actor(self, ref: ActorRef) -> None:
+    def stand_for(self, ref: ActorRef) -> None:
         """What it makes is the instance of this actor: the sender of all that its handles send."""
         for handle in _all_in(self._peers):
             handle._connection.sent_by(ref)
@@ -66,7 +66,7 @@ def _all_in(handles: Handles) -> Iterator[ServiceHandle]:
             yield one
 
 
-class RemoteMaker(ActorMaker):
+class RemoteActorFactory(ActorFactory):
     """Makes one actor of a pod that is in another process: there, where it is unpickled."""
 
     def __init__(
@@ -83,10 +83,10 @@ class RemoteMaker(ActorMaker):
         self._remote = (token, relayed, cores)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _MakerThere, (self.name, Props(self.factory, self.args, self.kwargs), *self._remote)
+        return _FactoryInProcess, (self.name, Props(self.factory, self.args, self.kwargs), *self._remote)
 
 
-class _MakerThere(ActorMaker):
+class _FactoryInProcess(ActorFactory):
     """The same, in the process."""
 
     def __init__(self, name: str, factory: Props, token: str, relayed: Relayed, cores: tuple[int, ...]) -> None:

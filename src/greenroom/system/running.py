@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.poller import Poller
     from greenroom.system.ending.shutdown import Shutdown
     from greenroom.system.ending.signals import SignalHandling
+    from greenroom.system.loops.callingthread import CallingThread
     from greenroom.system.loops.group import SystemLoops
-    from greenroom.system.loops.lent import LentThread
 
 __all__ = ["CALL_TIMEOUT", "SHUTDOWN_TIMEOUT", "Running"]
 
@@ -231,11 +231,11 @@ class Running:
 
     def _run_beside(
         self,
-        lent: LentThread | None,
+        caller: CallingThread | None,
         mainloop: Callable[[asyncio.AbstractEventLoop], object] | None,
         on_signal: Callable[[], object],
     ) -> None:
-        """As `run`, on a thread of its own; this one is lent to a further loop, or waits, and handles signals.
+        """As `run`, on a thread of its own; this one runs a further loop, or waits, and handles signals.
 
         `mainloop` is called here in between, and has to run asyncio's loop now and then. `on_signal` is called for the
         first signal.
@@ -243,15 +243,15 @@ class Running:
         self._require_signals()
 
         async def begin() -> None:
-            if lent is not None:
-                lent.begin()
+            if caller is not None:
+                caller.begin()
             Running.__enter__(self)
 
         async def end() -> None:
             try:
                 await self._shutdown.wait()
-                if lent is not None:
-                    await lent.wait()
+                if caller is not None:
+                    await caller.wait()
             except asyncio.CancelledError:
                 await self.shutdown()
                 raise

@@ -231,15 +231,15 @@ class ActorSystem(Running, Spawns, Spawner):
         return self._life if chosen is None else self._life_for(chosen, settings)
 
     def _life_for(self, dispatcher: str, settings: DispatcherSettings) -> Lifecycle:
-        from greenroom.system.dispatchers.settings import Lent, Spread
         from greenroom.system.dispatchers.settings import Loop as LoopSettings
+        from greenroom.system.dispatchers.settings import OnCallingThread, Spread
 
         if isinstance(settings, Spread) and self._loops is not None:
             return self._loops.least_loaded()
         if isinstance(settings, LoopSettings) and self._may_have_loops():
-            is_lent = isinstance(settings, Lent)
+            is_callers = isinstance(settings, OnCallingThread)
             return self._call(
-                "spawn()", lambda: (self._loops or self._all_loops(1)).named(dispatcher, settings.core, is_lent)
+                "spawn()", lambda: (self._loops or self._all_loops(1)).named(dispatcher, settings.core, is_callers)
             )
         return self._life
 

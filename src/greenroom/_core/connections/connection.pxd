@@ -8,17 +8,17 @@ cdef int SENT
 cdef object Lane, as_lane, suppress, deque, _DATA
 
 @cython.final
-cdef class Bell:
+cdef class Doorbell:
     cdef readonly Inbound inbound
     cdef public bint rung
     cpdef ring(self, bint urgent)
 
 @cython.final
 cdef class Connection:
-    cdef readonly Bell bell
+    cdef readonly Doorbell bell
     cdef readonly SpscRing control, management, data, log
     cdef public Cell cell
-    cdef public object parked
+    cdef public object outbox
     cdef readonly object _on_room
     cdef object _sender
     cdef public unsigned long long handled
@@ -35,7 +35,6 @@ cdef class Connection:
     @cython.locals(ring=SpscRing)
     cpdef close(self)
     cpdef open(self, tuple shut=*)
-    cpdef bint is_closed(self)
     cpdef ask_for_room(self, object on_room)
     cpdef forget_room(self, object on_room)
     cpdef has_room(self)

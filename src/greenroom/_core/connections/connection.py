@@ -21,12 +21,12 @@ from greenroom.lanes import Lane, as_lane
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
 
-__all__ = ["Bell", "Connection"]
+__all__ = ["Connection", "Doorbell"]
 
 _DATA = Lane.DATA
 
 
-class Bell:
+class Doorbell:
     """Tells a loop's thread that something was pushed. One for all connections of a group of cells."""
 
     __slots__ = ("inbound", "rung")
@@ -62,11 +62,11 @@ class Connection:
         "is_abandoned",
         "log",
         "management",
-        "parked",
+        "outbox",
         "wants_room",
     )
 
-    def __init__(self, bell: Bell, sizes: Mapping[Lane, int], sender: object = None) -> None:
+    def __init__(self, bell: Doorbell, sizes: Mapping[Lane, int], sender: object = None) -> None:
         self.bell = bell
         self.control = SpscRing(sizes[Lane.CONTROL])
         self.management = SpscRing(sizes[Lane.MANAGEMENT])
@@ -82,7 +82,7 @@ class Connection:
         self.wants_room = False
         self._on_room: deque[Callable[[], object]] = deque()
         # Messages, with their lanes, that a holder who must not wait has put down until they can be pushed; its own.
-        self.parked: deque[tuple[object, Lane]] | None = None
+        self.outbox: deque[tuple[object, Lane]] | None = None
         # Whether its holder is gone.
         self.is_abandoned = False
 
@@ -120,7 +120,7 @@ class Connection:
 
     def queued(self) -> int:
         """How many messages were sent this way, and not taken yet. From any thread, a glance."""
-        return self.held() + (0 if self.parked is None else len(self.parked))
+        return self.held() + (0 if self.outbox is None else len(self.outbox))
 
     def close(self) -> None:
         """Let nothing be pushed until it is opened."""
@@ -132,10 +132,6 @@ class Connection:
         for lane in Lane:
             if lane not in shut:
                 self.ring_of(lane).open()
-
-    def is_closed(self) -> bool:
-        """Whether nothing can be pushed. From any thread, a glance."""
-        return self.data.is_closed()
 
     def ask_for_room(self, on_room: Callable[[], object]) -> None:
         """Call this, once, when messages have been taken: the holder looks for room again after it has asked."""

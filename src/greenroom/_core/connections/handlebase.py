@@ -28,7 +28,7 @@ class HandleBase:
         self._connection = connection
         # The number of the holder's thread; 0 before there is one.
         self._holder = 0
-        # Invariant: true iff a message may simply be pushed: nothing is parked, and nobody has to look at it
+        # Invariant: true iff a message may simply be pushed: its outbox is empty, and nobody has to look at it
         self._is_plain = True
 
     def send(self, message: object, *, lane: Lane = _DATA, timeout: float | None = None) -> None:

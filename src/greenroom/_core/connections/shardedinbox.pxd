@@ -2,7 +2,7 @@ import cython
 cimport greenroom._core.generators
 from cpython.ref cimport PyObject
 from greenroom._core.capi cimport COMPILED, fence, new_reference
-from greenroom._core.connections.connection cimport Bell, Connection
+from greenroom._core.connections.connection cimport Doorbell, Connection
 from greenroom._core.connections.spscring cimport SpscRing, take_reference
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.delivery.inbound cimport Inbound
@@ -15,7 +15,7 @@ cdef object Lane, RLock
 cdef tuple _CYCLE, _ALL
 
 @cython.final
-cdef class Along:
+cdef class MessageInContext:
     cdef readonly object message, sender
 
 @cython.final
@@ -23,10 +23,9 @@ cdef class ShardedInbox:
     cdef Admission _admission
     cdef list _bursts
     cdef object _burying
-    cdef readonly Bell bell
+    cdef readonly Doorbell bell
     cdef readonly list connections
     cdef Py_ssize_t _first, _phase
-    cdef readonly unsigned long long cycles
     cdef readonly bint is_open
     cdef public bint is_stalled
     cdef public int shut

@@ -16,14 +16,14 @@ from collections.abc import Mapping
 from threading import RLock
 
 from greenroom._core.build import COMPILED
-from greenroom._core.connections.connection import Bell, Connection
+from greenroom._core.connections.connection import Connection, Doorbell
 from greenroom._core.connections.spscring import SpscRing
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.inbound import Inbound
 from greenroom._core.mailbox.cell import Cell
 from greenroom.lanes import Lane
 
-__all__ = ["Along", "ShardedInbox"]
+__all__ = ["MessageInContext", "ShardedInbox"]
 
 DATA = 1
 
@@ -32,7 +32,7 @@ _PHASES = 5
 _ALL = tuple(reversed(Lane))
 
 
-class Along:
+class MessageInContext:
     """A message with the context variables that travel with it."""
 
     __slots__ = ("message", "sender")
@@ -53,7 +53,6 @@ class ShardedInbox:
         "_phase",
         "bell",
         "connections",
-        "cycles",
         "is_open",
         "is_stalled",
         "shut",
@@ -63,14 +62,12 @@ class ShardedInbox:
         self._admission = admission
         half = max(1, bursts[Lane.CONTROL] // 2)
         self._bursts = [half, bursts[Lane.MANAGEMENT], half, bursts[Lane.DATA], bursts[Lane.LOG]]
-        self.bell = Bell(inbound)
+        self.bell = Doorbell(inbound)
         self._burying = RLock()
         self.connections: list[Connection] = []
         # Whose turn it is to be the first of a burst, and which part of the cycle is next.
         self._first = 0
         self._phase = 0
-        # How many cycles have ended.
-        self.cycles = 0
         # Whether messages may be moved: not before the cells run, and not while they are restarted.
         self.is_open = False
         # The lanes from which nothing is moved any more: a bit for each. Written from any thread.
@@ -133,8 +130,6 @@ class ShardedInbox:
         while skipped < _PHASES:
             phase = self._phase
             self._phase = (phase + 1) % _PHASES
-            if self._phase == 0:
-                self.cycles += 1
             lane = _CYCLE[phase]
             if not self.shut >> int(lane) & 1:
                 moved = self._move(lane, self._bursts[phase])
@@ -219,7 +214,7 @@ class ShardedInbox:
 
     def _let_in(self, connection: Connection, cell: Cell, message: object, lane: Lane) -> None:
         sender = connection.sender()
-        if isinstance(message, Along):
+        if isinstance(message, MessageInContext):
             sender = message.sender
             message = message.message
         if self._admission.director is None or cell.closed:
@@ -249,10 +244,10 @@ class ShardedInbox:
                 ring = connection.ring_of(lane)
                 while ring.count() > 0:
                     buried += self._bury(connection, target, ring.pop(), why)
-            parked = connection.parked if lanes is _ALL else None
-            while parked:
+            outbox = connection.outbox if lanes is _ALL else None
+            while outbox:
                 try:
-                    message, _ = parked.popleft()
+                    message, _ = outbox.popleft()
                 except IndexError:  # its holder was quicker
                     break
                 buried += self._bury(connection, target, message, why)
@@ -261,7 +256,7 @@ class ShardedInbox:
 
     def _bury(self, connection: Connection, target: Cell, message: object, why: str) -> int:
         sender = connection.sender()
-        if isinstance(message, Along):
+        if isinstance(message, MessageInContext):
             sender = message.sender
             message = message.message
         self._admission.turn_away(target, message, sender, why)

@@ -17,9 +17,9 @@ from greenroom.actor.life.restarting import start_again
 from greenroom.errors import ActorTerminated, Fatal, PodRestartLimit, SystemStopped
 from greenroom.errors.base import add_note, counted, in_words
 from greenroom.exits import NORMAL, SHUTDOWN, ExitReason
-from greenroom.pods.kubelet.notices import PodEnded, PodStarted, RestartDue, Verdict, What
+from greenroom.pods.kubelet.notices import Decision, PodEnded, PodStarted, RestartDue, Verdict
 from greenroom.pods.manifest.phases import PodPhase
-from greenroom.pods.manifest.settings import KubeletConfig, ThreadModel
+from greenroom.pods.manifest.settings import ThreadModel
 from greenroom.policy.backoff import next_delay
 from greenroom.policy.intensity import Window, elapsed
 from greenroom.policy.plan import wants_restart
@@ -29,11 +29,10 @@ from greenroom.system.ending.report import Phase
 from greenroom.system.loops.cores import keep_on_core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from greenroom.pods.kubelet.heartbeat import Heart
     from greenroom.pods.kubelet.podrecord import PodRecord
-    from greenroom.pods.service.registry import PodRegistry
+    from greenroom.pods.kubelet.ports import TroupeParts
 
 __all__ = ["Kubelet"]
 
@@ -48,56 +47,36 @@ class Kubelet(Actor):
 
     __greenroom_stays_on_loop__: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        troupe: str,
-        config: KubeletConfig,
-        pods: Mapping[str, PodRecord],
-        registry: PodRegistry,
-        heart: Heart,
-        ends: Callable[[BaseException | None, str | None], object],
-        has_thread: Callable[[], bool],
-        bring_up: Callable[[PodRecord], object],
-        above: PodRecord | None = None,
-    ) -> None:
+    def __init__(self, troupe: TroupeParts) -> None:
         self._troupe = troupe
-        self._config = config
-        self._pods = pods
-        self._registry = registry
-        self._heart = heart
-        # Called, once, when the troupe has come to its end: with a cause and a pod's name, if it has failed.
-        self._ends = ends
-        # Whether its thread is its own, and not that of a program's asyncio.
-        self._has_thread = has_thread
-        # Spawns the supervisor of a pod.
-        self._bring_up = bring_up
-        # What the troupe is to the kubelet above, if it is within another; and what has ended it, once that is so.
-        self._above = above
+        self._config = troupe.config
+        self._pods = troupe.pods
+        # What has ended the troupe, if it is within another and has ended.
         self._ended: tuple[BaseException | None, str | None] | None = None
         # Whether the kubelet above has been told of that.
         self._has_told = False
         # Whether it ends because its troupe does not come back.
         self._is_done = False
-        self._window = Window(config.max_restarts, config.within)
+        self._window = Window(troupe.config.max_restarts, troupe.config.within)
         self._alarms: dict[str, RestartDueAlarm] = {}
 
     # -- its own life
 
     def pre_start(self) -> None:
         """Begin to show that it is well, on the processor that it is to be kept on."""
-        if self._config.core is not None and self._has_thread():
-            keep_on_core(f"the kubelet of {self._troupe}", self._config.core)
-        self._heart.begin()
+        if self._config.core is not None and self._troupe.has_own_thread():
+            keep_on_core(f"the kubelet of {self._troupe.name}", self._config.core)
+        self._troupe.heart.begin()
 
     def pre_stop(self) -> None:
         """The troupe ends: nobody is to wait for a restart that does not come."""
-        self._registry.let_all_go(f"the troupe {self._troupe!r} is being shut down")
+        self._troupe.registry.let_all_go(f"the troupe {self._troupe.name!r} is being shut down")
 
     def post_stop(self) -> None:
         """Nothing is decided any more. If it was not the troupe's end, it is now: nobody looks after the pods."""
-        self._heart.end()
+        self._troupe.heart.end()
         self._cancel_alarms()
-        self._registry.let_all_go(f"the troupe {self._troupe!r} has ended")
+        self._troupe.registry.let_all_go(f"the troupe {self._troupe.name!r} has ended")
         if not self._is_ending() and not self._is_done:
             self.ctx.system.fail(ActorTerminated(self.ctx.self, "it is the kubelet, and was ended from outside"))
 
@@ -133,10 +112,10 @@ class Kubelet(Actor):
                 self._pod_ended(message.pod, message.reason, message.alone)
         elif isinstance(message, PodStarted):
             message.pod.running_since = self.ctx.now()
-            if self._above is not None and all(pod.status.phase in _UP for pod in self._pods.values()):
-                self._above.troupe_runs()
+            if self._troupe.outer is not None and all(pod.status.phase in _UP for pod in self._pods.values()):
+                self._troupe.outer.troupe_runs()
         elif isinstance(message, Verdict):
-            self._above_has_decided(message.what)
+            self._outer_has_decided(message.decision)
         elif isinstance(message, RestartDue):
             alarm = self._alarms.get(message.pod.name)
             if alarm is not None and alarm.notice is message and not self._is_ending():
@@ -182,7 +161,7 @@ class Kubelet(Actor):
         if delay <= 0.0:
             self._restart(pod, words)
         else:
-            self._tell(pod, Verdict(pod, What.WAIT, words, delay))
+            self._tell(pod, Verdict(pod, Decision.WAIT, words, delay))
             cell = self.ctx.cell
             self._alarms[pod.name] = RestartDueAlarm(cell, cell.loop.now() + delay, RestartDue(pod))
 
@@ -192,7 +171,7 @@ class Kubelet(Actor):
             pod.enter(PodPhase.PENDING, restarts=1)
             pod.ref._cell.order(start_again)
         else:
-            self._tell(pod, Verdict(pod, What.RESTART, words))
+            self._tell(pod, Verdict(pod, Decision.RESTART, words))
 
     def _tell(self, pod: PodRecord, verdict: Verdict) -> None:
         if pod.ref is not None and not pod.needs_supervisor:
@@ -208,7 +187,7 @@ class Kubelet(Actor):
         if pod.pod.thread is ThreadModel.MAIN:
             # First, so that the others know why it is gone.
             self._end_all(reason.cause if reason.abnormal else None, pod.name)
-            if self._above is not None:
+            if self._troupe.outer is not None:
                 return  # all its pods end, and whoever is above decides whether they come back
         self._end_pod(pod, why, reason)
         self._see_whether_all_are_over()
@@ -223,7 +202,7 @@ class Kubelet(Actor):
             cell = pod.ref._cell
             cell.loop.host.request_end(cell, SHUTDOWN)
         else:
-            self._tell(pod, Verdict(pod, What.LET_GO, f"the pod {pod.slot.name} is not restarted", remedy=remedy))
+            self._tell(pod, Verdict(pod, Decision.LET_GO, f"the pod {pod.slot.name} is not restarted", remedy=remedy))
 
     def _give_up(self, pod: PodRecord, reason: ExitReason) -> None:
         """One restart too many: the troupe has failed."""
@@ -231,7 +210,7 @@ class Kubelet(Actor):
         limit = config.max_restarts or 0
         why = f"it has {_in_words(reason)}, which is more than {counted(limit, 'restart')} in {config.within:g} s"
         remedy = "Find out why it fails, or raise `max_restarts` or `within` in KubeletConfig"
-        if self._above is None or not self._above.pod.watch:
+        if self._troupe.outer is None or not self._troupe.outer.pod.watch:
             self._end_pod(pod, why, reason, remedy)
         else:  # whoever watches may bring it up again
             _log.error("the pod %s: %s. %s", pod.slot.name, why, remedy)
@@ -251,15 +230,15 @@ class Kubelet(Actor):
 
     def _end_all(self, cause: BaseException | None, pod: str | None) -> None:
         """The troupe has come to its end. If it is within another, its pods end first, and then that decides."""
-        if self._above is None:
-            self._ends(cause, pod)
+        if self._troupe.outer is None:
+            self._troupe.ends(cause, pod)
             return
         self._ended = cause, pod
         self._has_told = False
         self._cancel_alarms()
         for one in self._pods.values():
             one.is_revived = True
-            one.slot.withdraw(f"its troupe {self._troupe!r} has {'ended' if cause is None else 'failed'}")
+            one.slot.withdraw(f"its troupe {self._troupe.name!r} has {'ended' if cause is None else 'failed'}")
             if one.ref is not None and not one.has_gone:
                 cell = one.ref._cell
                 cell.loop.host.request_end(cell, SHUTDOWN)
@@ -269,23 +248,23 @@ class Kubelet(Actor):
         if self._ended is not None and not self._has_told and all(pod.has_gone for pod in self._pods.values()):
             self._has_told = True
             cause, pod = self._ended
-            self._ends(cause, pod)
+            self._troupe.ends(cause, pod)
 
-    def _above_has_decided(self, what: What) -> None:
-        if self._ended is None or self._above is None:
+    def _outer_has_decided(self, decision: Decision) -> None:
+        if self._ended is None or self._troupe.outer is None:
             return
-        if what is What.RESTART:
+        if decision is Decision.RESTART:
             self._ended = None
             self._window = Window(self._config.max_restarts, self._config.within)
-            self._above.enter(PodPhase.PENDING, restarts=1)
+            self._troupe.outer.enter(PodPhase.PENDING, restarts=1)
             for pod in self._pods.values():
                 pod.begin_again()
                 with suppress(SystemStopped):  # its own end comes next
-                    self._bring_up(pod)
+                    self._troupe.bring_up(pod)
             return
         for pod in self._pods.values():
             pod.is_over = True
-            pod.slot.let_go(f"its troupe {self._troupe!r} is gone")
+            pod.slot.let_go(f"its troupe {self._troupe.name!r} is gone")
             pod.slot.clear_on_loop("its pod is gone")
         cell = self.ctx.cell
         self._is_done = True

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from greenroom.exits import ExitReason
     from greenroom.pods.kubelet.podrecord import PodRecord
 
-__all__ = ["PodEnded", "PodNotice", "PodStarted", "RestartDue", "Verdict", "What"]
+__all__ = ["Decision", "PodEnded", "PodNotice", "PodStarted", "RestartDue", "Verdict"]
 
 
 class PodNotice(FailureSource):
@@ -54,7 +54,7 @@ class RestartDue(PodNotice):
     __slots__ = ()
 
 
-class What(Enum):
+class Decision(Enum):
     """What the kubelet has decided."""
 
     WAIT = "wait"
@@ -66,11 +66,13 @@ class What(Enum):
 class Verdict(PodNotice):
     """What becomes of the pod, also in words; and in how many seconds, if it is to wait."""
 
-    __slots__ = ("acts_in", "remedy", "what", "words")
+    __slots__ = ("acts_in", "decision", "remedy", "words")
 
-    def __init__(self, pod: PodRecord, what: What, words: str = "", acts_in: float = 0.0, remedy: str = "") -> None:
+    def __init__(
+        self, pod: PodRecord, decision: Decision, words: str = "", acts_in: float = 0.0, remedy: str = ""
+    ) -> None:
         super().__init__(pod)
-        self.what = what
+        self.decision = decision
         self.words = words
         self.acts_in = acts_in
         self.remedy = remedy

@@ -28,7 +28,7 @@ class PodActorFactory(Protocol):
         """Make it afresh."""
         ...
 
-    def is_actor(self, ref: ActorRef) -> None:
+    def stand_for(self, ref: ActorRef) -> None:
         """It is made for this one."""
         ...
 
@@ -67,7 +67,7 @@ class PodRecord:
         """Whether the pod is a troupe."""
         return not self.factories
 
-    def is_troupe(self, kubelet: ActorRef) -> None:
+    def belong_to_troupe(self, kubelet: ActorRef) -> None:
         """The pod is a troupe, with this kubelet."""
         self.ref = kubelet
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from greenroom.actor.messaging.drain import Drain, clear
 from greenroom.errors import SystemStopped
 from greenroom.exits import NORMAL, ExitReason
-from greenroom.pods.kubelet.notices import PodEnded, PodStarted, Verdict, What
+from greenroom.pods.kubelet.notices import Decision, PodEnded, PodStarted, Verdict
 from greenroom.pods.kubelet.parking import Parking, parks
 from greenroom.pods.manifest.phases import PodPhase
 from greenroom.policy.children import ChildSpec, SupervisorSpec
@@ -54,7 +54,7 @@ class PodSupervisor(Supervisor):
         self._pod = pod
         self._parking: Parking | None = None
         # What the kubelet has said about the end that it was told of last; and of which actor that was, if of one.
-        self._verdict: What | None = None
+        self._decision: Decision | None = None
         self._ended: ChildRecord | None = None
 
     def inspect(self, *items: str) -> Mapping[str, Any]:
@@ -95,18 +95,18 @@ class PodSupervisor(Supervisor):
         """A notice about an actor, what the kubelet has decided, or a request."""
         if isinstance(message, Verdict):
             if message.words and self._ended is not None:
-                is_last = message.what is What.LET_GO
+                is_last = message.decision is Decision.LET_GO
                 self._report(self._ended, message.words, message.acts_in, always=is_last, remedy=message.remedy)
-            if message.what is not What.WAIT:
-                self._verdict = message.what
+            if message.decision is not Decision.WAIT:
+                self._decision = message.decision
                 self._go_on()
             return None
         return super().receive(message)
 
     def _spawn(self, record: ChildRecord) -> None:
         super()._spawn(record)
-        maker = self._pod.factories[record.spec.name]
-        maker.is_actor(record.actor_ref)
+        factory = self._pod.factories[record.spec.name]
+        factory.stand_for(record.actor_ref)
         # What waits for it is handled when its pod mates have been made, too.
         record.restart_state.is_held_back = True
 
@@ -128,13 +128,13 @@ class PodSupervisor(Supervisor):
         self._park(())
         pod.slot.withdraw(f"it has {'failed' if failed else 'ended'} ({reason}), and is being restarted")
         pod.enter(PodPhase.FAILED if failed else PodPhase.COMPLETED, reason.cause)
-        self._verdict, self._ended = None, record
+        self._decision, self._ended = None, record
         pod.tell(PodEnded(pod, reason))
         for_good = record is not None and record.status == STOPPED
         yield from self._bring_down(self._down_order(record), reason.cause, for_good)
-        while self._verdict is None:
+        while self._decision is None:
             yield
-        if self._verdict is What.RESTART:
+        if self._decision is Decision.RESTART:
             if pod.pod.on_restart is OnRestart.CLEAR:
                 self._clear()
             yield from self._start_all(reason)

@@ -13,7 +13,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from greenroom._core.connections.handlebase import HandleBase
-from greenroom._core.connections.shardedinbox import Along
+from greenroom._core.connections.shardedinbox import MessageInContext
 from greenroom._core.connections.spscring import CLOSED, FULL, SENT
 from greenroom._core.current import ticking_here
 from greenroom.errors import ConnectTimeout, HandleHeld, PodGone, RingFull, TroupeEnding
@@ -49,13 +49,13 @@ else:
         __class_getitem__ = classmethod(GenericAlias)
 
 
-__all__ = ["HandleTerms", "ServiceHandle"]
+__all__ = ["HandleContext", "ServiceHandle"]
 
 REFUSED = 3
 """What becomes of a message that can never be sent: beside `SENT`, `FULL` and `CLOSED`."""
 
 
-class HandleTerms:
+class HandleContext:
     """What all handles of one troupe go by."""
 
     def __init__(
@@ -87,23 +87,23 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
     thread. Messages of one handle arrive in order, lane by lane.
     """
 
-    __slots__ = ("__weakref__", "_actor", "_examine", "_is_peer", "_retry", "_slot", "_terms")
+    __slots__ = ("__weakref__", "_actor", "_context", "_is_peer", "_retry", "_slot", "_validate")
 
     def __init__(
         self,
         slot: PodSlot,
         actor: str,
-        terms: HandleTerms,
+        context: HandleContext,
         connection: Connection,
-        examine: Callable[[object], None] | None = None,
+        validate: Callable[[object], None] | None = None,
         is_peer: bool = False,
     ) -> None:
         super().__init__(connection)
         self._slot = slot
         self._actor = actor
-        self._terms = terms
+        self._context = context
         # Raises if a message cannot be sent to where the pod is.
-        self._examine = examine
+        self._validate = validate
         # Whether an actor of the same troupe holds it: what that sends when the troupe ends is nobody's failure.
         self._is_peer = is_peer
         # What has been asked to call when what was put down may be sent, if anything has.
@@ -111,7 +111,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         self._is_plain = self._sends_plainly()
 
     def _sends_plainly(self) -> bool:
-        return self._examine is None and self._slot.loop.admission.propagation is None
+        return self._validate is None and self._slot.loop.admission.propagation is None
 
     def __del__(self) -> None:
         connection = getattr(self, "_connection", None)
@@ -140,7 +140,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         return waiting
 
     def __repr__(self) -> str:
-        state = self._slot.state if self._terms.is_playing else "not playing"
+        state = self._slot.state if self._context.is_playing else "not playing"
         return f"<ServiceHandle of {self._actor} in the pod {self._slot.name}, {state}>"
 
     if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         Raises `PodGone` when the pod will not come back.
         """
         lane = self._prepare(message, lane, None)
-        if self._connection.parked or self._offer(message, lane) != SENT:
+        if self._connection.outbox or self._offer(message, lane) != SENT:
             if not self._slot.refuses(lane):
                 return False
             self._fail(message, lane)
@@ -195,7 +195,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         """As `send`, but awaits: the thread goes on with other work meanwhile."""
         lane = self._prepare(message, lane, timeout)
         aio = asyncio.get_running_loop()
-        patience = self._terms.connect_timeout if timeout is None else timeout
+        patience = self._context.connect_timeout if timeout is None else timeout
         deadline = aio.time() + patience
         while True:
             change: asyncio.Future[None] = aio.create_future()
@@ -216,24 +216,24 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
     def clone(self) -> ServiceHandle[D, C, M]:
         """Another connection to the same actor, for another holder. Its rings are made now."""
         connection = self._slot.connect(self._actor, self._connection.sender())
-        return ServiceHandle(self._slot, self._actor, self._terms, connection, self._examine, self._is_peer)
+        return ServiceHandle(self._slot, self._actor, self._context, connection, self._validate, self._is_peer)
 
     # -- what cannot simply be pushed
 
     def _send_otherwise(self, message: Any, lane: Lane, timeout: float | None) -> None:
         lane = self._prepare(message, lane, timeout)
-        fate = CLOSED if self._connection.parked else self._offer(message, lane)
+        fate = CLOSED if self._connection.outbox else self._offer(message, lane)
         if fate == SENT:
             return
         if self._slot.refuses(lane):
             self._fail(message, lane)
         here = self._loop_that_must_not_wait()
         if here is not None:
-            self._park(message, lane, here)
-        elif not self._terms.is_playing:
+            self._put_in_outbox(message, lane, here)
+        elif not self._context.is_playing:
             self._fail(message, lane, fate)
         else:
-            self._wait_and_send(message, lane, self._terms.connect_timeout if timeout is None else timeout)
+            self._wait_and_send(message, lane, self._context.connect_timeout if timeout is None else timeout)
 
     def _prepare(self, message: object, lane: Lane, timeout: float | None) -> Lane:
         """Look at what is sent, and by whom."""
@@ -247,14 +247,14 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
             if self._holder != here:
                 raise HandleHeld(self._slot.name)
         self._slot.loop.inbound.refuse_simulated(None)
-        if self._examine is not None:
-            self._examine(message)
+        if self._validate is not None:
+            self._validate(message)
         return lane if type(lane) is Lane else as_lane(lane)
 
     def _offer(self, message: object, lane: Lane) -> int:
         admission = self._slot.loop.admission
         if admission.propagation is not None:
-            message = Along(message, admission.propagation.take_along(self._connection.sender()))
+            message = MessageInContext(message, admission.propagation.take_along(self._connection.sender()))
         fate: int = self._connection.offer(message, lane)
         return fate
 
@@ -263,10 +263,10 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         connection = self._connection
         if not self._slot.tell_change(wake):
             return REFUSED
-        fate = CLOSED if connection.parked else FULL
+        fate = CLOSED if connection.outbox else FULL
         try:
             connection.ask_for_room(wake)
-            if not connection.parked:
+            if not connection.outbox:
                 fate = self._offer(message, lane)
             if fate == CLOSED and self._slot.refuses(lane):
                 fate = REFUSED
@@ -310,13 +310,13 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         """What to tell who has waited in vain, or cannot send at all."""
         slot = self._slot
         if slot.refuses(lane):
-            return slot.gone(message, TroupeEnding if self._is_peer and self._terms.is_ending() else PodGone)
+            return slot.gone(message, TroupeEnding if self._is_peer and self._context.is_ending() else PodGone)
         if fate == CLOSED and slot.state != CONNECTED:
             why = slot.why
-            says = self._terms.kubelet_says()
+            says = self._context.kubelet_says()
             return ConnectTimeout(slot.name, patience, f"{why}; {says}" if says else why, message)
         why = f"it has made none in {patience:g} s" if slot.inbox.is_open else "it does not run yet"
-        if not self._terms.is_playing:
+        if not self._context.is_playing:
             why = "the troupe does not play yet"
         return RingFull(slot.name, message, lane, slot.sizes[lane], why)
 
@@ -324,7 +324,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
 
     def _loop_that_must_not_wait(self) -> Loop | None:
         """The loop of this thread, if the pod may need that thread to go on; None if it may wait."""
-        loops = self._terms.loops
+        loops = self._context.loops
         if loops[-1].director is not None:
             runq = ticking_here()
             return loops[-1] if runq is None else runq.admission.host.loop
@@ -334,54 +334,54 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
                 return loop
         return None
 
-    def _park(self, message: object, lane: Lane, here: Loop) -> None:
+    def _put_in_outbox(self, message: object, lane: Lane, here: Loop) -> None:
         """Put a message down until it can be sent, in its turn."""
         connection = self._connection
-        parked = connection.parked
+        outbox = connection.outbox
         bound = self._slot.sizes[Lane.DATA]
-        if parked is not None and len(parked) >= bound:
+        if outbox is not None and len(outbox) >= bound:
             why = "its holder is on a thread that must not wait for the pod, and has put down as many as it may"
             raise RingFull(self._slot.name, message, lane, bound, why)
-        if parked is None:
-            parked = connection.parked = deque()
+        if outbox is None:
+            outbox = connection.outbox = deque()
         admission = self._slot.loop.admission
         if admission.propagation is not None:
-            message = Along(message, admission.propagation.take_along(connection.sender()))
-        parked.append((message, lane))
+            message = MessageInContext(message, admission.propagation.take_along(connection.sender()))
+        outbox.append((message, lane))
         self._is_plain = False
-        if len(parked) == 1:
+        if len(outbox) == 1:
             self._try_again_later(here)
 
     def _try_again_later(self, here: Loop) -> None:
         connection = self._connection
-        wake = self._retry = partial(here.inbound.bring, None, partial(self._send_parked, here))
+        wake = self._retry = partial(here.inbound.bring, None, partial(self._send_outbox, here))
         connection.ask_for_room(wake)
         if not self._slot.tell_change(wake):
             wake()
-        elif connection.parked:
-            ring = connection.ring_of(connection.parked[0][1])
+        elif connection.outbox:
+            ring = connection.ring_of(connection.outbox[0][1])
             if not ring.is_closed() and ring.count() < ring.capacity:
                 wake()  # there is room by now
 
-    def _send_parked(self, here: Loop) -> None:
+    def _send_outbox(self, here: Loop) -> None:
         """Send what was put down, as far as that goes. On its holder's thread."""
         connection = self._connection
         if self._retry is not None:
             self._forget(self._retry)
             self._retry = None
-        parked = connection.parked
-        while parked:
+        outbox = connection.outbox
+        while outbox:
             try:
-                message, lane = parked.popleft()
+                message, lane = outbox.popleft()
             except IndexError:  # the pod is gone, and they are dead letters
                 break
             if connection.offer(message, lane) == SENT:
                 continue
             if not self._slot.refuses(lane):
-                parked.appendleft((message, lane))
+                outbox.appendleft((message, lane))
                 break
             self._slot.bury(connection, message)
-        if not parked:
+        if not outbox:
             self._is_plain = self._sends_plainly()
         else:
             self._try_again_later(here)

@@ -23,8 +23,8 @@ __all__ = [
     "BUILT_IN",
     "Concurrent",
     "DispatcherSettings",
-    "Lent",
     "Loop",
+    "OnCallingThread",
     "Parallel",
     "Pinned",
     "Process",
@@ -79,8 +79,8 @@ class Loop(DispatcherSettings):
         self._set(core)
 
 
-class Lent(Loop):
-    """A loop of its own, on a thread that is lent to it: for pods of the thread that calls `play()`."""
+class OnCallingThread(Loop):
+    """A loop of its own, on the thread that calls `play()`: for a MAIN pod."""
 
     __slots__ = ()
 

@@ -20,8 +20,8 @@ from greenroom.clock import ManualClock
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system import watchdog
 from greenroom.system.eventloop import LoopTimeout, loop_factory
+from greenroom.system.loops.callingthread import CallingThread
 from greenroom.system.loops.calls import LoopCalls
-from greenroom.system.loops.lent import LentThread
 from greenroom.system.loops.quiet import QuietLoops, is_at_rest
 from greenroom.system.loops.simulated import SimulatedCalls, SimulatedThread
 from greenroom.system.loops.thread import LoopThread
@@ -74,9 +74,9 @@ class SystemLoops:
         system._poller.is_timeline = False
 
     def _make_thread(
-        self, number: int, core: int | None = None, is_lent: bool = False, label: str | None = None
+        self, number: int, core: int | None = None, is_callers: bool = False, label: str | None = None
     ) -> LoopThread:
-        make = SimulatedThread if self._is_simulated else LentThread if is_lent else LoopThread
+        make = SimulatedThread if self._is_simulated else CallingThread if is_callers else LoopThread
         thread = make(self._system, number, self._blocks, core, label)
         thread.life.number_top(self._spawned)
         return thread
@@ -96,14 +96,14 @@ class SystemLoops:
         """The host of the loop with the fewest actors: of several, the first."""
         return min(self._spread, key=lambda life: life.loop.table.counted)
 
-    def named(self, dispatcher: str, core: int | None, is_lent: bool = False) -> Lifecycle:
+    def named(self, dispatcher: str, core: int | None, is_callers: bool = False) -> Lifecycle:
         """The host of the loop that a dispatcher has for itself, made on first use. On the home loop's thread.
 
-        One that `is_lent` has no thread of its own: somebody has to lend it one before the system starts.
+        One that `is_callers` has no thread of its own: whoever calls `play()` runs it.
         """
         thread = self._named.get(dispatcher)
         if thread is None:
-            thread = self._make_thread(len(self.threads) + 1, core, is_lent, dispatcher)
+            thread = self._make_thread(len(self.threads) + 1, core, is_callers, dispatcher)
             if self._system._poller.home() is not None:
                 self._start_one(thread)
                 self._join_clock()

@@ -1,4 +1,4 @@
-"""A further loop of a system on a thread that somebody lends it: the main one, which a GUI or signals may need."""
+"""A further loop of a system on the thread that calls `play()`: the main one, which a GUI or signals may need."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from greenroom.errors import NotStarted
 from greenroom.system.loops.thread import LoopThread
 
-__all__ = ["LentThread"]
+__all__ = ["CallingThread"]
 
 
-class LentThread(LoopThread):
+class CallingThread(LoopThread):
     """One further loop, on a thread that calls `begin`, and then `wait` in the asyncio loop it began in."""
 
     def start(self, factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:

@@ -1,0 +1,36 @@
+"""What a kubelet needs of the troupe that it looks after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from greenroom.pods.kubelet.heartbeat import Heart
+    from greenroom.pods.kubelet.podrecord import PodRecord
+    from greenroom.pods.manifest.settings import KubeletConfig
+    from greenroom.pods.service.registry import PodRegistry
+
+__all__ = ["Ends", "TroupeParts"]
+
+Ends = Callable[[BaseException | None, str | None], object]
+"""Called, once, when a troupe has come to its end: with a cause and a pod's name, if it has failed."""
+
+
+class TroupeParts(Protocol):
+    """A troupe, to its kubelet."""
+
+    name: str
+    config: KubeletConfig
+    pods: dict[str, PodRecord]
+    registry: PodRegistry
+    heart: Heart
+    # What the troupe is to the kubelet above, if it is within another.
+    outer: PodRecord | None
+    ends: Ends
+    # Whether the kubelet's thread is its own, and not that of a program's asyncio.
+    has_own_thread: Callable[[], bool]
+
+    def bring_up(self, record: PodRecord) -> None:
+        """Spawn what supervises a pod."""
+        ...
