@@ -20,15 +20,20 @@ cdef extern from "Python.h":
     bint is_tracked "PyObject_GC_IsTracked" (object)
     object call_method "PyObject_CallMethodNoArgs" (object, object)
 
-# What threads without a GIL tell one another by.
+# What threads without a GIL tell one another by. With one, a thread sees all that was written before it has got it.
 cdef extern from *:
     """
     #if defined(_MSC_VER)
       #include <intrin.h>
       #define greenroom_add_to(where, change) ((int)_InterlockedExchangeAdd((long volatile *)(where), (change)))
-      #define greenroom_fence() _mm_mfence()
     #else
       #define greenroom_add_to(where, change) __atomic_fetch_add((where), (change), __ATOMIC_ACQ_REL)
+    #endif
+    #if !defined(Py_GIL_DISABLED)
+      #define greenroom_fence() ((void)0)
+    #elif defined(_MSC_VER)
+      #define greenroom_fence() _mm_mfence()
+    #else
       #define greenroom_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
     #endif
     """

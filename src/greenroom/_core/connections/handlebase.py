@@ -33,8 +33,8 @@ class HandleBase:
 
     def send(self, message: object, *, lane: Lane = _DATA, timeout: float | None = None) -> None:
         """Send a message; see `ServiceHandle`."""
-        here = thread_ident() if COMPILED else get_ident()
-        if here == self._holder and self._is_plain and not directing and self._connection.offer(message, lane) == SENT:
+        is_holder = thread_ident() == self._holder if COMPILED else get_ident() == self._holder
+        if is_holder and self._is_plain and not directing and self._connection.offer(message, lane) == SENT:
             return
         self._send_otherwise(message, lane, timeout)
 
