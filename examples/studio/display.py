@@ -23,6 +23,8 @@ class Screen:
         self.is_terminal = is_terminal
         self.drawn = self.torn = self.skipped = self.disordered = self.last = 0
         self.report = Report(0, 0, 0.0, "")
+        # Called for each key, where keys do not come from the terminal. On the main thread.
+        self.on_key: Callable[[str], object] = lambda key: None
 
     def show(self, frame: Frame) -> None:
         """Draw a frame, if it is whole and newer than the last."""
@@ -34,14 +36,19 @@ class Screen:
             self.skipped += frame.number - self.last - 1
             self.last = frame.number
             self.drawn += 1
-            if self.is_terminal:
-                self.write("\x1b[H", *(f"{row}\r\n" for row in frame.rows), self.status(), "\x1b[K")
+            self.draw(frame)
 
-    def status(self) -> str:
-        """The line below the picture."""
+    def draw(self, frame: Frame) -> None:
+        """Let it be seen."""
+        if self.is_terminal:
+            lines = (*frame.rows, *self.status())
+            self.write("\x1b[H", "\r\n".join(f"{line}\x1b[K" for line in lines))
+
+    def status(self) -> tuple[str, str]:
+        """The lines below the picture."""
         report = self.report
         counts = f"frame {self.last}  {report.milliseconds:.1f} ms  torn {self.torn}  engines {report.starts}"
-        return f"{counts}  {report.note}\x1b[K\r\nk kills the engine, q ends"
+        return f"{counts}  {report.note}", "k kills the engine, q ends"
 
     def write(self, *parts: str) -> None:
         """Write to the terminal, at once."""
@@ -68,6 +75,7 @@ class Display(Actor[Frame | Report | IoReady | Curtain, None]):
         """Take the terminal, if there is one."""
         self.settings: Settings = self.ctx.env["settings"]
         self.screen: Screen = self.ctx.env["screen"]
+        self.screen.on_key = self.press
         self.give_back: Callable[[], object] = lambda: None
         if self.settings.seconds is not None:
             self.ctx.send_after(self.settings.seconds, self.ctx.self, Curtain())
@@ -108,9 +116,14 @@ class Display(Actor[Frame | Report | IoReady | Curtain, None]):
     def read_keys(self, ready: IoReady) -> None:
         """Somebody has pressed a key."""
         keys = os.read(sys.stdin.fileno(), 16)
-        if b"k" in keys:
+        for key in keys.decode("ascii", "ignore") or "q":
+            self.press(key)
+
+    def press(self, key: str) -> None:
+        """Do what the key stands for."""
+        if key == "k":
             self.peers.engine.send(Kill(), lane=Lane.CONTROL)
-        if b"q" in keys or not keys:
+        elif key == "q":
             self.ctx.stop()
 
     @handles(Curtain)
