@@ -12,6 +12,11 @@ CAPACITY = 4096
 """Data messages that may wait."""
 
 
+def work() -> int:
+    """What is done with a data message: some microseconds' worth, so that data waits."""
+    return sum(range(200))
+
+
 def report(late: Sequence[float], share: float) -> Report:
     """The time within which that share of them came, in milliseconds."""
     ordered = sorted(late)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.latencies import PAUSE, report
+from benchmarks.latencies import PAUSE, report, work
 from benchmarks.program import Report, expect, main, settle
 from greenroom import Actor, Lane
 from greenroom.pods import Handles, Pod, ServiceHandle, Troupe
@@ -21,31 +21,28 @@ class Meter:
 
     def __init__(self) -> None:
         self.done = threading.Event()
-        self.wanted = 0
         self.late: list[float] = []
 
 
 METER = Meter()
 
 
-class Sink(Actor[float, None]):
-    """Counts; a message of the control lane is the time when it was sent."""
+class Sink(Actor[int, None]):
+    """Waits for the last of the numbers, 0."""
 
-    def __init__(self) -> None:
-        self.count = 0
-
-    def receive(self, message: float) -> None:
-        self.count += 1
-        if self.count == METER.wanted:
+    def receive(self, message: int) -> None:
+        if not message:
             METER.done.set()
 
 
-class Watched(Sink):
-    """Notes how late control messages are."""
+class Watched(Actor[float, None]):
+    """Works on data, and notes how late control messages are: each is the time when it was sent."""
 
     def receive(self, message: float) -> None:
         if self.ctx.lane is Lane.CONTROL:
             METER.late.append(time.perf_counter() - message)
+        else:
+            work()
 
 
 class PingPeers(Handles):
@@ -105,12 +102,11 @@ class Pair(Troupe):
 
 def flood(n: int) -> Report:
     """``n`` messages from a plain thread, from the first send until the last is handled."""
-    METER.wanted = n
     with Flooded.new() as troupe:
         send = troupe.exposed().sink.send
         settle()
         start = time.perf_counter()
-        for number in range(n):
+        for number in reversed(range(n)):
             send(number)
         METER.done.wait(PATIENCE)
         seconds = time.perf_counter() - start

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.latencies import CAPACITY, PAUSE, report
+from benchmarks.latencies import CAPACITY, PAUSE, report, work
 from benchmarks.program import Report, main, settle
 
 
@@ -96,6 +96,8 @@ def control(share: float, n: int) -> Report:
             urgency, _, sent = waiting.get()
             if urgency == 0:
                 late.append(time.perf_counter() - sent)
+            else:
+                work()
         over.set()
         while not waiting.empty():
             waiting.get()
@@ -130,6 +132,8 @@ async def _control_tasks(share: float, n: int) -> Report:
             urgency, _, sent = await waiting.get()
             if urgency == 0:
                 late.append(time.perf_counter() - sent)
+            else:
+                work()
 
     async def command() -> None:
         for number in range(n):
