@@ -8,25 +8,20 @@ from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.intake cimport Intake, entry_parts, has_entry
 from greenroom._core.delivery.lending cimport own_number
-from greenroom._core.delivery.reservations cimport Parked, Reservations, change_reserved
+from greenroom._core.delivery.reservations cimport Parked, change_reserved
+from greenroom._core.delivery.rousing cimport Rousable
 
 cdef int ELSEWHERE, OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD, _MOST_AT_ONCE
 cdef dict directing, current_handoffs
 cdef object director_here, partial, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
 
 @cython.final
-cdef class Inbound(Reservations):
+cdef class Inbound(Rousable):
     cdef Admission _admission
     cdef Intake _intake
     cdef list _kept
     cdef dict _lines
-    cdef readonly bint closed, sleeping, bell
     cdef bint _is_over
-    cdef public object rouse
-    cpdef bint waiting(self)
-    cpdef bint has_brought(self)
-    cpdef ring_bell(self)
-    cpdef still_bell(self)
     @cython.locals(entry=tuple, director=Director)
     cdef _offer(self, Cell cell, object message, object sender, object lane)
     cdef bint _has_room(self, Cell cell, object lane) except? True
@@ -49,9 +44,6 @@ cdef class Inbound(Reservations):
     cpdef refuse_simulated(self, Cell cell)
     cdef _note_urgent(self, Cell cell)
     cdef _append(self, tuple entry)
-    cdef _end_sleep(self)
-    cdef object _take_rouse(self)
-    cpdef rouse_by(self, object rouse)
     @cython.locals(parked=Parked)
     cdef tuple _park(self, Cell cell, object lane, object message, object sender)
     @cython.locals(late=list, left=int, cell=Cell, delivered=Py_ssize_t)
@@ -60,8 +52,6 @@ cdef class Inbound(Reservations):
     cdef int _move(self, list late, int left) except -1
     cdef _deliver(self, Cell cell, object lane, object message, object sender)
     cpdef Py_ssize_t count(self, Cell cell=*)
-    cpdef bint fall_asleep(self)
-    cpdef wake(self)
     cpdef close(self)
     cpdef end(self)
 

@@ -2,7 +2,6 @@
 
 A thread that is not the loop's reserves room in the target's mailbox, so that `tell` can refuse at once; the loop moves
 what was admitted into the mailboxes at the start of a tick. One queue per loop keeps the order of each sending thread.
-A sleeping loop is roused once, by the first to bring something, not once per message.
 
 **The quick way**, in the compiled build: a data message whose mailbox has room takes no lock. Its sender adds one to
 `Cell.reserved`, and puts the message into the `Intake`. When the mailbox looks full, the lock is taken to
@@ -11,9 +10,8 @@ locked.
 
 The lock can be taken again by its holder: making an object may run a finalizer, and a finalizer may send a message.
 
-**Sleep and end.** The loop says that it sleeps, or has closed, and then looks whether something is there; who brings
-something puts it in, and then looks whether the loop sleeps or has closed. With a fence between the two steps on
-either side, one of them sees the other.
+**The end.** As with sleep (`rousing`): the loop says that it has closed, and then looks whether something is there; who
+brings something puts it in, and then looks whether the loop has closed.
 
 A simulation brings nothing to a real loop: when that would act on it, and what came of it, is not the same next time.
 Who tries is refused here, where all ways into another loop meet, before anything has changed. What one loop of a
@@ -31,7 +29,8 @@ from greenroom._core.build import COMPILED
 from greenroom._core.current import current_handoffs, sender_here
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.intake import Intake
-from greenroom._core.delivery.reservations import Parked, Reservations, change_reserved
+from greenroom._core.delivery.reservations import Parked, change_reserved
+from greenroom._core.delivery.rousing import Rousable
 from greenroom._core.flags import INTERCEPTED, OFFLOADED, PROPAGATES, ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE
@@ -67,8 +66,8 @@ _REMEDY = (
 )
 
 
-class Inbound(Reservations):
-    """Admission for foreign threads. Every field is written under `_lock`, but for `sleeping` by the loop's thread."""
+class Inbound(Rousable):
+    """Admission for foreign threads. Every field is written under `_lock`."""
 
     __slots__ = (
         "_admission",
@@ -76,10 +75,6 @@ class Inbound(Reservations):
         "_is_over",
         "_kept",
         "_lines",
-        "bell",
-        "closed",
-        "rouse",
-        "sleeping",
     )
 
     def __init__(self, admission: Admission) -> None:
@@ -91,33 +86,11 @@ class Inbound(Reservations):
         self._kept: list[tuple[Any, Any, Any, Any]] = []
         # How many are on their way to stand in line for room, by cell.
         self._lines: dict[Cell, int] = {}
-        self.closed = False
         self._is_over = False
-        # Whether something was pushed into a ring that the loop drains. Rung from any thread, stilled by its own.
-        self.bell = False
-        # Invariant: sleeping only while the loop's thread waits for something to happen, and nobody has roused it
-        self.sleeping = False
-        self.rouse: Callable[[], object] | None = None
-
-    def waiting(self) -> bool:
-        """A glance, without the lock: whether there is something to take in. For the loop's thread."""
-        return self.bell or self.has_brought()
 
     def has_brought(self) -> bool:
-        """The same, but for what is in rings."""
+        """Whether something waits here."""
         return self._intake.waiting() or bool(self._refused) or bool(self._kept)
-
-    def ring_bell(self) -> None:
-        """Something was pushed into a ring. From any thread."""
-        if not self.closed:
-            self.bell = True
-            self._end_sleep()
-
-    def still_bell(self) -> None:
-        """The loop looks into the rings next: whoever pushes from now on rings again."""
-        self.bell = False
-        if COMPILED:
-            fence()
 
     def tell(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread: of the actor that this thread works for, unless named."""
@@ -346,33 +319,6 @@ class Inbound(Reservations):
     def _append(self, entry: tuple[Cell | None, object, object, object]) -> None:
         self._intake.put(entry[0], entry[1], entry[2], entry[3])
 
-    def _end_sleep(self) -> None:
-        """Rouse the loop if it sleeps. Outside the lock: rousing gives up the GIL, and others would queue up behind."""
-        if COMPILED:
-            fence()
-        if self.sleeping:
-            rouse = self._take_rouse()
-            if rouse is not None:
-                try:
-                    rouse()
-                except BaseException:
-                    with self._lock:
-                        self.sleeping = True  # it still does: the next sender tries again
-                    raise
-
-    def _take_rouse(self) -> Callable[[], object] | None:
-        """What rouses the loop, for the first that finds it asleep; None for all others."""
-        with self._lock:
-            if not self.sleeping:
-                return None
-            self.sleeping = False
-            return self.rouse
-
-    def rouse_by(self, rouse: Callable[[], object] | None) -> None:
-        """From now on, have the loop's thread roused by this. For that thread."""
-        with self._lock:
-            self.rouse = rouse
-
     def _park(self, cell: Cell, lane: Lane, message: object, sender: object) -> tuple[object, object] | None:
         """Keep a message for a lane that drops its oldest; the one it displaces here, if it does."""
         parked = self._parked.setdefault((cell, lane), Parked())
@@ -481,23 +427,6 @@ class Inbound(Reservations):
                 if mine and isinstance(lane, Lane) and message is not _PARKED:
                     total += 1
             return total + self._count_parked(cell)
-
-    def fall_asleep(self) -> bool:
-        """Ask to be roused by the next to bring something; False when something is here already.
-
-        Without the lock, here and in `wake`: to be roused when awake does no harm.
-        """
-        self.sleeping = True
-        if COMPILED:
-            fence()
-        if self.waiting():
-            self.sleeping = False
-            return False
-        return True
-
-    def wake(self) -> None:
-        """The loop's thread is awake: nobody has to rouse it."""
-        self.sleeping = False
 
     def close(self) -> None:
         """Take nothing more; what is here already can still be taken in."""
