@@ -213,6 +213,7 @@ ONCE = {
     "tests/examples/": "compiled",
     "tests/meta/interop/": "pure",
     "tests/packaging/": "compiled",
+    "tests/pods/test_troupe_in_simulation.py::test_five_hundred": "compiled",
     "tests/system/dispatchers/processes/pool/test_process.py": "pure",
     "tests/testing/exploring/test_workerpool.py": "pure",
     "tests/testing/test_machine.py": "pure",

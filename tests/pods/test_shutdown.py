@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import Lane
+from greenroom import Lane, SystemConfig
 from greenroom.errors import GreenroomError, PodGone, TroupeFailed
 from greenroom.pods import (
     Buffers,
@@ -103,7 +103,9 @@ def test_a_handler_that_holds_its_thread_does_not_keep_a_troupe_longer_than_its_
     mode: ShutdownMode,
 ) -> None:  # K16
     hold = Hold()
-    troupe = troupe_class(worker=Pod(doer(Diary()), expose=True), other=Pod(doer(Diary()))).new(kubelet=PATIENT)
+    troupe = troupe_class(worker=Pod(doer(Diary()), expose=True), other=Pod(doer(Diary()))).new(
+        kubelet=PATIENT, config=SystemConfig(stop_timeout=0.05)
+    )
     call = InThread(troupe.play)
     troupe.exposed().worker.send(hold)
     hold.wait()
@@ -371,7 +373,7 @@ def test_while_control_is_drained_other_messages_are_refused_at_once() -> None: 
 
 
 def test_handles_that_are_dropped_while_the_troupe_ends_hold_up_nobody() -> None:  # K16
-    for _ in range(20):
+    for _ in range(5):
         diary = Diary()
         stop = threading.Event()
         troupe = troupe_class(one=Pod(doer(diary), expose=True), two=Pod(doer(diary), expose=True)).new(kubelet=PATIENT)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,12 +22,13 @@ from greenroom.pods import (
     PodPhase,
     RingFull,
     ServiceHandle,
+    ShutdownMode,
     ThreadModel,
     Troupe,
     TroupeFailed,
 )
-from greenroom.testing import assert_ledger_balanced, explore
-from tests.pods.cast import Diary, Hold, InThread, Phases, assert_over, doer, fail_with, playing, troupe_class
+from greenroom.testing import Simulation, assert_ledger_balanced, explore
+from tests.pods.cast import PATIENCE, Diary, Hold, InThread, Phases, assert_over, doer, fail_with, playing, troupe_class
 
 THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE)
 
@@ -52,7 +55,11 @@ def test_a_factory_that_raises_at_every_start_ends_the_troupe_at_the_gate(thread
 class Stuck(Actor[Any, None]):
     """Never comes to run."""
 
+    def __init__(self, begin: Callable[[], object] = lambda: None) -> None:
+        self.begin = begin
+
     async def pre_start(self) -> None:
+        self.begin()
         await asyncio.get_running_loop().create_future()
 
     def receive(self, message: Any) -> None: ...
@@ -76,6 +83,35 @@ def test_who_sends_to_a_pod_that_does_not_start_is_told_so() -> None:  # K13 K4
         worker.send(2)
         with pytest.raises(RingFull, match="does not run yet"):
             worker.send(3, timeout=0.01)
+        troupe.stop(ShutdownMode.IMMEDIATE)
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_an_actor_that_will_not_stop_has_the_time_that_the_systems_config_says(thread: ThreadModel) -> None:  # K16
+    async def main() -> float:
+        begun = asyncio.Event()
+        config, kubelet = SystemConfig(stop_timeout=0.25), KubeletConfig(drain_timeout=3600.0)
+        troupe = troupe_class(worker=Pod(props(Stuck, begun.set), thread=thread)).new(config=config, kubelet=kubelet)
+        async with troupe:
+            await begun.wait()
+            told = asyncio.get_running_loop().time()
+            await troupe.shutdown(ShutdownMode.IMMEDIATE)
+            return asyncio.get_running_loop().time() - told
+
+    assert Simulation(0).run_main(main) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_the_log_says_who_a_troupe_that_ends_has_waited_for(
+    thread: ThreadModel, caplog: pytest.LogCaptureFixture
+) -> None:  # K16
+    begun = threading.Event()
+    troupe = troupe_class(worker=Pod(props(Stuck, begun.set), thread=thread)).new()
+    with caplog.at_level(logging.WARNING, "greenroom"), playing(troupe) as call:
+        assert begun.wait(PATIENCE)
+        troupe.stop(ShutdownMode.DRAIN_ALL, timeout=0.05)
+        call.join()
+    assert "draining: /worker/worker; no message was discarded" in caplog.text
 
 
 @pytest.mark.parametrize("thread", THREADS)

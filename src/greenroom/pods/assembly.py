@@ -145,7 +145,7 @@ class Assembly:
         loop: CoreLoop = self._life_of(self._loop_dispatcher_of(pod)).loop
         slot = PodSlot(f"{self._prefix}{pod.name}", loop, loop.connect_inbox(pod.bursts.sizes), pod.buffers.sizes)
         self.registry.add(slot)
-        record = self.pods[pod.name] = PodRecord(pod, slot, loop.hooks)
+        record = self.pods[pod.name] = PodRecord(pod, slot, loop.hooks, self._system.config.stop_timeout)
         if pod.thread is ThreadModel.PROCESS:
             record.dispatcher = self._own_dispatcher_of(pod)
         factory = next(iter(pod.actors.values()))

@@ -245,18 +245,24 @@ class Troupe(_Typed[E]):
         """Request the end, and return at once. From any thread, and from inside an actor.
 
         `mode` says what becomes of messages that wait; they have `timeout` seconds, or `KubeletConfig.drain_timeout`.
+        Then the actors have `SystemConfig.stop_timeout` seconds to stop, or `timeout` if that is less.
         """
         if not isinstance(mode, ShutdownMode):
             raise BadArgument(f"mode={mode!r}: must be one of {', '.join(map(str, ShutdownMode))}")
         if timeout is not None:
             require_period("timeout", timeout)
-        seconds = self._kubelet.drain_timeout if timeout is None else timeout
         self._refuse_what_is_not_drained(mode)
         if self.system.phase == Phase.NEW:
             for part in (self.system._life, *([] if self.system._loops is None else self.system._loops.lives)):
                 part.loop.adopt()  # nothing runs yet: whoever ends it does that here and now
-        drain = 0.0 if mode is ShutdownMode.IMMEDIATE else seconds
-        self.system._request_shutdown(max(seconds, 0.001) + drain, None, drain)
+        to_drain, to_stop = self._times(mode, timeout)
+        self.system._request_shutdown(to_drain + to_stop, None, to_drain)
+
+    def _times(self, mode: ShutdownMode, timeout: float | None) -> tuple[float, float]:
+        """How many seconds messages have to be handled, and then actors to stop."""
+        limit = self.system.config.stop_timeout
+        to_drain, to_stop = (self._kubelet.drain_timeout, limit) if timeout is None else (timeout, min(timeout, limit))
+        return 0.0 if mode is ShutdownMode.IMMEDIATE else to_drain, max(to_stop, 0.001)
 
     def _refuse_what_is_not_drained(self, mode: ShutdownMode) -> None:
         """Let nothing more be sent that would not be handled."""
@@ -270,8 +276,7 @@ class Troupe(_Typed[E]):
     def close(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
         """As `stop`, and block until the troupe has ended. From a plain thread."""
         self.stop(mode, timeout)
-        seconds = self._kubelet.drain_timeout if timeout is None else timeout
-        self.system._shutdown.over.wait(2 * seconds + self.system.config.stop_timeout + 1.0)
+        self.system._shutdown.over.wait(sum(self._times(mode, timeout)) + self.system.config.stop_timeout + 1.0)
 
     async def shutdown(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
         """As `stop`, and return when the troupe has ended."""

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
 import pytest
 
 from greenroom import Actor, Props, props
-from greenroom.pods import MainLoop, Park, Pod, PodPhase, RestartPolicy, ThreadModel, TroupeFailed
-from tests.pods.cast import Diary, InThread, Phases, assert_over, troupe_class
+from greenroom.pods import (
+    KubeletConfig,
+    MainLoop,
+    Park,
+    Pod,
+    PodPhase,
+    RestartPolicy,
+    ShutdownMode,
+    ThreadModel,
+    TroupeFailed,
+)
+from tests.pods.cast import Diary, Hold, InThread, Phases, assert_over, troupe_class
 
 THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE, ThreadModel.MAIN)
 
@@ -17,18 +29,20 @@ THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE, ThreadModel.MAIN)
 class Parker(Actor[Any, None]):
     """Says what it is told to when it parks; at the end, nothing."""
 
-    def __init__(self, diary: Diary, says: list[Any]) -> None:
+    def __init__(self, diary: Diary, says: Iterable[Any]) -> None:
         self.diary = diary
-        self.says = list(says)
+        self.says = iter(says)
 
     def receive(self, message: Any) -> Any:
+        if isinstance(message, Hold):
+            message(self)
         self.diary.write(message)
         if message == "end":
             self.ctx.stop()
 
     def park(self) -> Any:
         self.diary.write("park")
-        said = self.says.pop(0) if self.says else Park.IDLE
+        said = next(self.says, Park.IDLE)
         if isinstance(said, Exception):
             raise said
         return said
@@ -70,9 +84,33 @@ def test_who_is_busy_is_called_again_and_who_is_idle_is_not() -> None:  # K6
 
 def test_messages_come_between_two_calls_of_one_that_is_busy() -> None:  # K6
     diary = Diary()
-    with troupe_class(one=Pod(parker(diary, *[Park.BUSY] * 10_000_000), expose=True)).new() as troupe:
+    with troupe_class(one=Pod(lambda: Parker(diary, repeat(Park.BUSY)), expose=True)).new() as troupe:
         troupe.exposed().one.send("a message")
         diary.wait_for("a message")
+
+
+@pytest.mark.parametrize("says", [Park.BUSY, 0], ids=repr)
+@pytest.mark.parametrize("thread", [ThreadModel.DEDICATED, ThreadModel.COOPERATIVE])
+def test_one_that_would_always_be_called_again_does_not_hold_up_the_end(thread: ThreadModel, says: Any) -> None:  # K16
+    diary = Diary()
+    pod = Pod(lambda: Parker(diary, repeat(says)), thread=thread, expose=True)
+    with troupe_class(one=pod).new(kubelet=KubeletConfig(drain_timeout=3600.0)) as troupe:
+        diary.wait_for_count(2)
+        troupe.exposed().one.send("the last message")
+    assert [entry for entry in diary.entries if entry != "park"] == ["the last message"]
+
+
+def test_what_is_handled_while_the_troupe_ends_is_parked_after() -> None:  # K6 K16
+    diary, hold = Diary(), Hold()
+    troupe = troupe_class(one=Pod(parker(diary), expose=True)).new(kubelet=KubeletConfig(drain_timeout=3600.0))
+    with troupe:
+        diary.wait_for("park")
+        troupe.exposed().one.send(hold)
+        hold.wait()
+        troupe.exposed().one.send("the last message")
+        troupe.stop(ShutdownMode.DRAIN_ALL)
+        hold.release()
+    assert diary.entries[-2:] == ["the last message", "park"]
 
 
 def test_who_names_a_time_is_called_again_after_it() -> None:  # K6

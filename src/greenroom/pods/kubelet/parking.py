@@ -47,13 +47,14 @@ def parks(actor: object) -> bool:
 class Parking:
     """Calls `park` of the actors of one pod. On their loop's thread."""
 
-    def __init__(self, poller: Poller) -> None:
+    def __init__(self, poller: Poller, is_ending: Callable[[], bool]) -> None:
         self._poller = poller
+        self._is_ending = is_ending
         self._places: list[_Place] = []
 
     def add(self, cell: Cell) -> None:
         """Call `park` of this actor from now on."""
-        place = _Place(cell)
+        place = _Place(cell, self._is_ending)
         self._places.append(place)
         after_tick = self._poller.after_tick
         if not isinstance(after_tick, _AfterTick):
@@ -90,10 +91,12 @@ class _AfterTick:
 class _Place(FailureSource):
     """One actor that parks, and the order to do so."""
 
-    __slots__ = ("_alarm", "_cell", "_handled", "_is_called", "_wants_more")
+    __slots__ = ("_alarm", "_cell", "_handled", "_is_called", "_is_ending", "_wants_more")
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, is_ending: Callable[[], bool]) -> None:
         self._cell = cell
+        # Whether the troupe is about to end: then only messages are a reason to call it, or it might never be done.
+        self._is_ending = is_ending
         # What it had handled when it was last called, and whether it is about to be, or wants to be again.
         self._handled = -1
         self._is_called = True
@@ -108,7 +111,7 @@ class _Place(FailureSource):
             return
         if not cell.idle or cell.task is not None:
             return  # it has something to do before
-        if self._wants_more or cell.handled != self._handled:
+        if cell.handled != self._handled or (self._wants_more and not self._is_ending()):
             self._is_called = True
             cell.order(self)
 

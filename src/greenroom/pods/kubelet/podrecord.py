@@ -36,10 +36,12 @@ class PodActorFactory(Protocol):
 class PodRecord:
     """One pod. It is also what the runtime asks about the end of the pod's own supervisor."""
 
-    def __init__(self, pod: Pod, slot: PodSlot, hooks: ObserverHooks) -> None:
+    def __init__(self, pod: Pod, slot: PodSlot, hooks: ObserverHooks, stop_timeout: float) -> None:
         self.pod = pod
         self.name = pod.name
         self.slot = slot
+        # Seconds that each of its actors has to stop.
+        self.stop_timeout = stop_timeout
         self._hooks = hooks
         # How its actors are made, by name; set when the troupe is wired.
         self.factories: dict[str, PodActorFactory] = {}

@@ -21,6 +21,7 @@ from greenroom.policy.plan import wants_restart
 from greenroom.supervision.base import Operation
 from greenroom.supervision.childrecord import RESTING, STARTING, STOPPED, ChildRecord, Wake
 from greenroom.supervision.supervisor import Supervisor
+from greenroom.system.ending.report import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,6 +46,7 @@ class PodSupervisor(Supervisor):
                 name,
                 factory,
                 restart=pod.pod.restart.restart,
+                shutdown=pod.stop_timeout,
                 mailbox=pod.pod.on_restart,
                 dispatcher=pod.dispatcher,
             )
@@ -182,8 +184,12 @@ class PodSupervisor(Supervisor):
         for cell in cells:
             if parks(cell.subject) and self._pod.dispatcher is None:
                 if self._parking is None:
-                    self._parking = Parking(self.ctx.cell.loop.host.poller)
+                    self._parking = Parking(self.ctx.cell.loop.host.poller, self._is_ending)
                 self._parking.add(cell)
+
+    def _is_ending(self) -> bool:
+        phase: str = self.ctx.system.phase
+        return phase != Phase.RUNNING
 
     def _let_go(self, record: ChildRecord | None) -> Operation:
         """The pod does not come back."""

@@ -75,6 +75,11 @@ class Quiet:
         """The paths of the actors that are at work."""
         return sorted({cell.name() for cell in self._at_work()})
 
+    def witness(self) -> str | None:
+        """The path of one that was at work when we last looked. From any thread."""
+        witness = self._witness
+        return None if witness is None else witness.name()
+
     def _is_quiet(self) -> bool:
         if self._loop.inbound.waiting() or self._loop.queued_in_rings() > 0:
             return False

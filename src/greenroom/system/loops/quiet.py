@@ -71,6 +71,6 @@ class QuietLoops:
             thread.post(quiet.give_up)
 
     def busy(self) -> list[str]:
-        """The paths of the actors that are at work on the home loop, and which other loops are awake."""
-        awake = [thread.label for thread, _ in self._others if not thread.loop.runq.asleep]
-        return [*self._home.busy(), *awake]
+        """The paths of the actors that are at work on the home loop, which other loops are awake, and one in others."""
+        others = [quiet.witness() if thread.loop.runq.asleep else thread.label for thread, quiet in self._others]
+        return [*self._home.busy(), *(name for name in others if name is not None)]
