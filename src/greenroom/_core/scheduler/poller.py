@@ -3,16 +3,23 @@
 Each tick is one asyncio callback. When there is more to do the next tick is asked for at once, behind whatever asyncio
 has ready; when there is not, the thread sleeps in asyncio's own poll until the next deadline, a future, an fd, or
 another thread's first message ends it. Nothing here is done per message.
+
+**Other threads.** Who waits for the GIL is to get it within `sys.getswitchinterval()`. But asyncio gives it up in each
+poll, for a moment: the waiting thread is woken, finds it taken again, and begins its wait anew. Beside a loop that is
+always busy, that goes on for seconds. So a busy loop, if there are others, gives it up long enough once in that time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from math import inf
+from threading import active_count
+from time import sleep
 from typing import TYPE_CHECKING
 from weakref import WeakSet, ref
 
@@ -28,6 +35,8 @@ __all__ = ["Poller"]
 
 _LONGEST_SLEEP = 3600.0
 """Seconds: event loops differ in how far ahead they can look."""
+_LONG_ENOUGH = 0.00005
+"""Seconds for another thread to wake up and take the GIL."""
 
 
 _attached: dict[int, WeakSet[Poller]] = {}
@@ -42,6 +51,12 @@ def _introduce(thread: int) -> None:
     for poller in together:
         others = [ref(other.loop.runq) for other in together if other is not poller and other._place is poller._place]
         poller.loop.visits.stand_beside(tuple(others))
+
+
+def _has_gil() -> bool:
+    """Whether one thread of this process runs Python code at a time."""
+    is_enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
+    return is_enabled is None or is_enabled()
 
 
 class Poller:
@@ -67,6 +82,9 @@ class Poller:
         # Where it was attached: on which thread, and in a simulation, on which virtual thread of it.
         self._thread = 0
         self._place: asyncio.AbstractEventLoop | None = None
+        # For how many seconds the loop may be busy before others get the GIL; and since when it is, or -1.
+        self._switch_interval = inf
+        self._busy_since = -1.0
         # Bound once, from attach to detach.
         self._callback: Callable[[], None] | None = None
 
@@ -90,6 +108,8 @@ class Poller:
         loop.runq.asleep = False
         self._thread = loop.runq.thread
         self._place = None if loop.director is None else inside
+        if loop.director is None and _has_gil():
+            self._switch_interval = sys.getswitchinterval()
         _attached.setdefault(self._thread, WeakSet()).add(self)
         _introduce(self._thread)
         self._tick_soon()
@@ -174,15 +194,27 @@ class Poller:
         """
         loop = self.loop
         if brought or loop.has_work() or not loop.inbound.fall_asleep():
+            self._let_others_run()
             self._tick_soon()
             return
         loop.runq.asleep = True
+        self._busy_since = -1.0
         deadline = loop.timers.next_deadline()
         moment = loop.visits.trim_at if deadline is None else min(deadline, loop.visits.trim_at)
         if moment < self._later_at and not self._is_manual:
             self._set_alarm(moment)
         if self._idle:
             self._tell_idle()
+
+    def _let_others_run(self) -> None:
+        """Give the GIL up for a while, if it is time to."""
+        now = self.loop.now()
+        if self._busy_since < 0.0:
+            self._busy_since = now
+        elif now - self._busy_since >= self._switch_interval:
+            self._busy_since = now
+            if active_count() > 1:
+                sleep(_LONG_ENOUGH)
 
     def _set_alarm(self, moment: float) -> None:
         if self._later is not None:
