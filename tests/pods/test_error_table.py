@@ -1,11 +1,14 @@
-"""The error table of seed 002 §3.6, row by row, for pods with a thread of their own and for cooperative ones."""
+"""The table of errors, row by row, for pods with a thread of their own and for cooperative ones."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from greenroom.errors import ConnectTimeout, PodGone, TroupeFailed
-from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel
+from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel, Troupe
 from tests.pods.cast import (
     Diary,
     Hold,
@@ -50,45 +53,38 @@ def test_a_pod_that_ends_and_is_never_restarted_has_completed(thread: ThreadMode
     assert phases.of("worker") == [PodPhase.RUNNING, PodPhase.COMPLETED]
 
 
-@pytest.mark.parametrize("thread", THREADS)
-def test_a_pod_that_ends_and_is_always_restarted_is_restarted_at_once(thread: ThreadModel) -> None:  # K13 row 2
+def end_five_times(
+    thread: ThreadModel, restart: RestartPolicy, order: Callable[[int], object]
+) -> tuple[Troupe[Any], Phases]:
+    """Send a number, and then what ends the pod, five times: it is made afresh each time, and no number is lost."""
     diary = Diary()
     births = Diary()
     troupe = troupe_class(
-        worker=Pod(doer(diary, lambda: births.write("born")), thread=thread, restart=ALWAYS, expose=True)
+        worker=Pod(doer(diary, lambda: births.write("born")), thread=thread, restart=restart, expose=True)
     ).new(kubelet=FOREVER)
     phases = Phases(troupe)
     with playing(troupe):
         worker = troupe.exposed().worker
         for number in range(5):
             worker.send(number)
-            worker.send(finish)
+            worker.send(order(number))
             phases.wait("worker", PodPhase.RUNNING, restarts=number + 1)
         worker.send("last")
         diary.wait_for("last")
     assert diary.entries == [0, 1, 2, 3, 4, "last"]
     assert len(births.entries) == 6
+    return troupe, phases
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_a_pod_that_ends_and_is_always_restarted_is_restarted_at_once(thread: ThreadModel) -> None:  # K13 row 2
+    _, phases = end_five_times(thread, ALWAYS, lambda number: finish)
     assert PodPhase.FAILED not in phases.of("worker")
 
 
 @pytest.mark.parametrize("thread", THREADS)
 def test_a_pod_that_fails_and_is_restarted_on_failure_is_restarted(thread: ThreadModel) -> None:  # K13 row 3
-    diary = Diary()
-    births = Diary()
-    troupe = troupe_class(
-        worker=Pod(doer(diary, lambda: births.write("born")), thread=thread, restart=ON_FAILURE, expose=True)
-    ).new(kubelet=FOREVER)
-    phases = Phases(troupe)
-    with playing(troupe):
-        worker = troupe.exposed().worker
-        for number in range(5):
-            worker.send(number)
-            worker.send(fail_with(ValueError(number)))
-            phases.wait("worker", PodPhase.RUNNING, restarts=number + 1)
-        worker.send("last")
-        diary.wait_for("last")
-    assert diary.entries == [0, 1, 2, 3, 4, "last"]
-    assert len(births.entries) == 6
+    troupe, _ = end_five_times(thread, ON_FAILURE, lambda number: fail_with(ValueError(number)))
     assert troupe.system.ledger().failed == 5
 
 
