@@ -57,7 +57,8 @@ class DeadLetters:
         self._clock: Clock = MonotonicClock() if clock is None else clock
         self._lock = RLock()
         # Invariant: all of these are written under _lock
-        self._recent: deque[DeadLetter] = deque(maxlen=capacity)
+        # Each as the fields of a `DeadLetter`: making one takes longer than all else here, and few are looked at.
+        self._recent: deque[tuple[object, object, object, str, float]] = deque(maxlen=capacity)
         self._reasons: dict[str, int] = {}
         self._subscriptions: list[Subscription] = []
         self._count = 0
@@ -79,7 +80,8 @@ class DeadLetters:
     def recent(self) -> list[DeadLetter]:
         """The latest ones, oldest first."""
         with self._lock:
-            return list(self._recent)
+            recent = list(self._recent)
+        return [DeadLetter(*fields) for fields in recent]
 
     def subscribe(self, subscriber: Address | Callable[[DeadLetter], object]) -> Callable[[], None]:
         """Send every new dead letter to `subscriber`, a ref or a function. Call the result to unsubscribe."""
@@ -96,18 +98,21 @@ class DeadLetters:
 
     def publish(self, message: object, sender: object, recipient: object, reason: str) -> None:
         """Take in a message that was not handled."""
-        letter = DeadLetter(message, sender, recipient, reason, self._clock.now())
+        now = self._clock.now()
         with self._lock:
             self._count += 1
-            self._recent.append(letter)
+            self._recent.append((message, sender, recipient, reason, now))
             self._reasons[reason] = self._reasons.get(reason, 0) + 1
             subscriptions = self._subscriptions
-            line = self._line_for_log(letter)
-        if line is not None:
+            before = self._logs(now)
+        if before is not None:
+            line = (
+                f"dead letter: {type(message).__name__} from {_named(sender)} to {_named(recipient)}: {reason}{before}"
+            )
             _log.info("%s", line, extra=_fields_of(recipient) or _fields_of(sender))
         # A dead letter about a dead letter is told to nobody: that could go on for ever.
         if subscriptions and not isinstance(message, DeadLetter):
-            self._tell(subscriptions, letter)
+            self._tell(subscriptions, DeadLetter(message, sender, recipient, reason, now))
 
     def _tell(self, subscriptions: list[Subscription], letter: DeadLetter) -> None:
         for subscription in subscriptions:
@@ -126,23 +131,19 @@ class DeadLetters:
                 _log.exception(told, subscriber, extra=_fields_of(subscriber))
                 self._unsubscribe(subscription)
 
-    def _line_for_log(self, letter: DeadLetter) -> str | None:
-        """What to log: each of the first few of a period, then how many there were when it is over."""
+    def _logs(self, now: float) -> str | None:
+        """Whether to log one: the first few of a period are. Then, how many others there were before it."""
         if not _log.is_enabled_for(logging.INFO):
             return None
-        if letter.time - self._period_began >= LOG_PERIOD:
-            self._period_began = letter.time
+        if now - self._period_began >= LOG_PERIOD:
+            self._period_began = now
             self._logged = 0
         if self._logged >= LOGGED_PER_PERIOD:
             self._not_logged += 1
             return None
         self._logged += 1
         more, self._not_logged = self._not_logged, 0
-        before = f" ({more} others before it were not logged)" if more else ""
-        return (
-            f"dead letter: {type(letter.message).__name__} from {_named(letter.sender)} to {_named(letter.recipient)}: "
-            f"{letter.reason}{before}"
-        )
+        return f" ({more} others before it were not logged)" if more else ""
 
 
 def _named(whom: object) -> object:
