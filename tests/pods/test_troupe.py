@@ -7,12 +7,13 @@ import gc
 import threading
 import weakref
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom.errors import PodGone, WaitsForItself
-from greenroom.pods import KubeletConfig, Pod, PodPhase, ThreadModel
+from greenroom.errors import PodGone, SystemStopped, WaitsForItself
+from greenroom.pods import Buffers, KubeletConfig, Pod, PodPhase, ShutdownMode, ThreadModel, Troupe
+from greenroom.testing import assert_ledger_balanced
 from tests.pods.cast import (
     PATIENCE,
     Diary,
@@ -25,6 +26,9 @@ from tests.pods.cast import (
     playing,
     troupe_class,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PATIENT = KubeletConfig(max_restarts=None, connect_timeout=PATIENCE)
 
@@ -141,3 +145,53 @@ def test_an_asyncio_program_may_run_a_troupe_beside_its_own_work() -> None:  # K
     asyncio.run(main())
     assert sorted(diary.entries) == ["window", "worker"]
     assert_over(troupe)
+
+
+def ways_to_run(troupe: Troupe[Any]) -> dict[str, Callable[[], object]]:
+    async def in_a_coroutine() -> None:
+        async with troupe:
+            raise AssertionError("it was entered")
+
+    return {
+        "play": troupe.play,
+        "with": lambda: troupe.__enter__(),
+        "async with": lambda: asyncio.run(in_a_coroutine()),
+    }
+
+
+@pytest.mark.parametrize("way", ["play", "with", "async with"])
+def test_a_troupe_that_plays_cannot_be_run_again_and_goes_on(way: str) -> None:  # K9
+    diary = Diary()
+    troupe = troupe_class(worker=Pod(doer(diary), expose=True, buffers=Buffers(data=2))).new()
+    with playing(troupe) as call:
+        worker = troupe.exposed().worker
+        worker.send("begun")
+        diary.wait_for("begun")
+        with pytest.raises(WaitsForItself, match="the troupe 'Studio' is running already"):
+            ways_to_run(troupe)[way]()
+        for number in range(20):  # more than the ring holds: it waits for room, as only the handle of one that plays does
+            worker.send(number)
+        diary.wait_for(19)
+        troupe.stop(ShutdownMode.DRAIN_ALL)
+        assert call.join() is None
+    assert diary.entries == ["begun", *range(20)]
+
+
+@pytest.mark.parametrize("way", ["play", "with", "async with"])
+@pytest.mark.parametrize("has_played", [True, False])
+def test_a_troupe_that_is_over_cannot_be_run_again(way: str, has_played: bool) -> None:  # K9
+    diary = Diary()
+    troupe = troupe_class(worker=Pod(doer(diary), expose=True)).new()
+    if has_played:
+        with playing(troupe) as call:
+            troupe.exposed().worker.send("begun")
+            diary.wait_for("begun")
+            troupe.stop()
+            assert call.join() is None
+    else:
+        troupe.stop()
+    with pytest.raises(SystemStopped, match=r"the troupe 'Studio' .* has stopped: make another, with Studio.new\(\)"):
+        ways_to_run(troupe)[way]()
+    with pytest.raises(PodGone):
+        troupe.exposed().worker.send(1)
+    assert_ledger_balanced(troupe.system)

@@ -42,12 +42,12 @@ class NotStarted(GreenroomError):
 
 
 class SystemStopped(GreenroomError):
-    """The system is stopping or has stopped: nothing can be spawned on it any more."""
+    """The system, or the troupe, is stopping or has stopped: nothing can be spawned on it any more."""
 
     code = "system_stopped"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"the system {name!r} is stopping or has stopped: make a new ActorSystem")
+    def __init__(self, name: str, what: str = "system", instead: str = "make a new ActorSystem") -> None:
+        super().__init__(f"the {what} {name!r} is stopping or has stopped: {instead}")
         self.name = name
 
 

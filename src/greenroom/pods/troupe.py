@@ -9,7 +9,7 @@ from functools import partial
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
-from greenroom.errors import BadArgument, SystemFailed, TroupeFailed, WaitsForItself
+from greenroom.errors import BadArgument, SystemFailed, SystemStopped, TroupeFailed, WaitsForItself
 from greenroom.lanes import Lane
 from greenroom.pods.assembly import Assembly
 from greenroom.pods.kubelet.heartbeat import Heartbeat
@@ -152,8 +152,7 @@ class Troupe(_Typed[E]):
         """
         if asyncio._get_running_loop() is not None:
             raise WaitsForItself("play() would hold up the asyncio loop of this thread: use `async with troupe:` here")
-        self._own_thread = True
-        self._parts.begin()
+        self._begin(own_thread=True)
         try:
             calls = None if mainloop is None else partial(self._call, mainloop)
             self.system._run_beside(self._main_thread(), calls, partial(self.stop, self._kubelet.shutdown))
@@ -161,6 +160,16 @@ class Troupe(_Typed[E]):
             raise self._failure(exc) from exc.__cause__
         finally:
             self._parts.end()
+
+    def _begin(self, own_thread: bool) -> None:
+        """It is about to run, for the only time."""
+        phase = self.system.phase
+        if phase == Phase.RUNNING:
+            raise WaitsForItself(f"the troupe {self.name!r} is running already")
+        if phase != Phase.NEW:
+            raise SystemStopped(self.name, "troupe", f"make another, with {type(self).__name__}.new()")
+        self._own_thread = own_thread
+        self._parts.begin()
 
     def _call(self, mainloop: Callable[[MainLoop], object], aio: asyncio.AbstractEventLoop) -> None:
         thread = self._main_thread()
@@ -184,9 +193,12 @@ class Troupe(_Typed[E]):
         if main is not None:
             why = f"`with` runs {self.name} on threads of its own, but its pod {main.name!r} is MAIN"
             raise BadArgument(f"{why}: use play(), or `async with`")
-        self._own_thread = True
-        self._parts.begin()
-        self.system.__enter__()
+        self._begin(own_thread=True)
+        try:
+            self.system.__enter__()
+        except BaseException:
+            self._parts.end()
+            raise
         return self
 
     def __exit__(
@@ -201,11 +213,15 @@ class Troupe(_Typed[E]):
             self._parts.end()
 
     async def __aenter__(self) -> Self:
-        self._parts.begin()
-        thread = self._main_thread()
-        if thread is not None and self.system._loop.director is None:
-            thread.begin()
-        await self.system.__aenter__()
+        self._begin(own_thread=False)
+        try:
+            thread = self._main_thread()
+            if thread is not None and self.system._loop.director is None:
+                thread.begin()
+            await self.system.__aenter__()
+        except BaseException:
+            self._parts.end()
+            raise
         return self
 
     async def __aexit__(
