@@ -20,7 +20,7 @@ cdef class Inbound(Rousable):
     cdef Admission _admission
     cdef Intake _intake
     cdef list _kept
-    cdef dict _lines
+    cdef dict _late, _lines
     cdef bint _is_over
     @cython.locals(entry=tuple, director=Director)
     cdef _offer(self, Cell cell, object message, object sender, object lane)
@@ -29,6 +29,7 @@ cdef class Inbound(Rousable):
     cdef bint _put_quickly(self, Cell cell, object message, object sender) except? True
     @cython.locals(late=list, cell=Cell)
     cdef _bury_late(self)
+    cdef _count_late(self, Cell cell)
     @cython.locals(cell=Cell)
     cdef object _place(self, tuple entry)
     @cython.locals(director=Director)
@@ -54,6 +55,8 @@ cdef class Inbound(Rousable):
     cpdef Py_ssize_t count(self, Cell cell=*)
     cpdef close(self)
     cpdef end(self)
+    @cython.locals(late=dict, cell=Cell)
+    cpdef settle(self)
 
 # The oldest entry's message moves into its mailbox, with the references that the entry has; False when it is not a data
 # message for a mailbox as most are. Borrowed pointers: the entry keeps the cell, and the cell what was moved into it.

@@ -74,6 +74,7 @@ class Inbound(Rousable):
         "_intake",
         "_is_over",
         "_kept",
+        "_late",
         "_lines",
     )
 
@@ -87,6 +88,8 @@ class Inbound(Rousable):
         # How many are on their way to stand in line for room, by cell.
         self._lines: dict[Cell, int] = {}
         self._is_over = False
+        # While the loop ends: how many came too late, by cell. Its thread counts too, and it alone may until it is done.
+        self._late: dict[Cell, int] | None = {}
 
     def has_brought(self) -> bool:
         """Whether something waits here."""
@@ -169,17 +172,24 @@ class Inbound(Rousable):
             while entry is not None:
                 cell = entry[0]
                 change_reserved(cell, -1)
-                self._admission.count_turned_away(cell)
+                self._count_late(cell)
                 late.append(entry)
                 entry = self._intake.take()
         for cell, _, message, sender in late:
             self._admission.tell_dead_letter(cell, message, sender, "loop stopped")
 
+    def _count_late(self, cell: Cell) -> None:
+        """Count a message that came after the loop had closed. Under the lock."""
+        if self._late is None:
+            self._admission.count_refused(cell, 0, 0, 1)
+        else:
+            self._late[cell] = self._late.get(cell, 0) + 1
+
     def _place(self, entry: tuple[Cell, Lane, object, object]) -> Any:
         """Put a message where it waits for the loop: None, what became of it instead, or the older one it displaced."""
         cell, lane, message, sender = entry
         if self.closed:
-            self._admission.count_turned_away(cell)
+            self._count_late(cell)
             return _STOPPED
         policy = cell.config.overflow
         if policy is _DROP_OLD and not cell.closed:
@@ -440,3 +450,10 @@ class Inbound(Rousable):
         with self._lock:
             self._is_over = True
         self._bury_late()
+
+    def settle(self) -> None:
+        """The loop's thread counts nothing any more: who sends does."""
+        with self._lock:
+            late, self._late = self._late, None
+            for cell in late or ():
+                self._admission.count_refused(cell, 0, 0, late[cell])

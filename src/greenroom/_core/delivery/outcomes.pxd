@@ -28,8 +28,6 @@ cdef class Outcomes(AdmissionBase):
     cpdef count_withdrawn(self, Cell cell, Receipt receipt)
     @cython.locals(tally=Tally)
     cpdef count_refused(self, Cell cell, unsigned long long rejected, unsigned long long dropped, unsigned long long turned_away)
-    @cython.locals(tally=Tally)
-    cpdef count_turned_away(self, Cell cell)
     cpdef tell_full(self, Cell cell, object message, object sender, object lane)
     cpdef tell_dropped(self, Cell cell, object message, object sender, object lane)
     cpdef tell_dead_letter(self, Cell cell, object message, object sender, object why)

@@ -92,12 +92,6 @@ class Outcomes(AdmissionBase):
             tally.dropped += dropped
             tally.dead_lettered += turned_away
 
-    def count_turned_away(self, cell: Cell) -> None:
-        """Add a message that a foreign thread sent after the loop had stopped. Under the inbound lock."""
-        for tally in (cell.count_aside(), self.totals):
-            tally.sent_aside += 1
-            tally.dead_lettered += 1
-
     def tell_full(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Tell observers that a mailbox is full and the sender will hear of it. From any thread."""
         if self.hooks.mailbox_full:

@@ -365,6 +365,7 @@ class Loop:
                 self.retire(cell, "loop stopped")
             except BaseException as exc:
                 failures.append(exc)
+        self.inbound.settle()
         self.timers.clear()
         self.runq.track_aside()
         if failures:
