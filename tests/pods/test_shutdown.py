@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from greenroom import Lane, SystemConfig
-from greenroom.errors import GreenroomError, PodGone, TroupeFailed
+from greenroom import Backoff, Lane, SystemConfig
+from greenroom.errors import GreenroomError, PodGone, TroupeFailed, WaitsForItself
 from greenroom.pods import (
     Buffers,
     Bursts,
     KubeletConfig,
     Pod,
     PodPhase,
+    PodStatus,
     ServiceHandle,
     ShutdownMode,
     ThreadModel,
@@ -117,6 +118,70 @@ def test_a_handler_that_holds_its_thread_does_not_keep_a_troupe_longer_than_its_
     assert_ledger_balanced(troupe.system)
 
 
+@pytest.mark.parametrize("way", ["stop", "with"])
+def test_who_holds_a_thread_at_the_end_is_named_and_what_waits_behind_it_is_counted(
+    way: str, caplog: pytest.LogCaptureFixture
+) -> None:  # K16
+    hold = Hold()
+    troupe = troupe_class(worker=Pod(doer(Diary()), expose=True), other=Pod(doer(Diary()))).new(
+        kubelet=KubeletConfig(drain_timeout=0.05), config=SystemConfig(stop_timeout=0.05)
+    )
+    worker = troupe.exposed().worker
+
+    def hold_it() -> None:
+        worker.send(hold)
+        hold.wait()
+        worker.clone().send("behind")
+
+    def in_a_block() -> None:
+        with troupe:
+            hold_it()
+
+    if way == "with":
+        call = InThread(in_a_block)
+    else:
+        call = InThread(troupe.play)
+        hold_it()
+        troupe.stop(timeout=0.05)
+    try:
+        assert call.join(20.0) is None  # in the time that the configs say, and not in the system's 30 s
+        report = troupe.system.report
+        assert report is not None
+        assert report.forced == ("/worker/worker",)
+        assert report.discarded_count == 1
+        assert "/worker/worker holds the thread of pod worker and cannot be interrupted" in caplog.text
+        assert "discarded 1 message" in caplog.text
+        assert "asyncio holds the thread" not in caplog.text
+        assert {name: one.phase for name, one in troupe.status.items()} == {
+            "worker": PodPhase.TERMINATING,
+            "other": PodPhase.COMPLETED,
+        }
+    finally:
+        hold.release()
+    assert_ledger_balanced(troupe.system)
+
+
+def test_close_in_an_actor_or_a_coroutine_is_refused_and_says_what_to_do() -> None:  # K16
+    diary = Diary()
+
+    def close(actor: Any) -> None:
+        with pytest.raises(WaitsForItself, match=r"use `stop\(\)` in an actor"):
+            troupe.close()
+        diary.write("refused")
+
+    async def program() -> None:
+        async with troupe:
+            troupe.exposed().worker.send(close)
+            with pytest.raises(WaitsForItself, match=r"`await troupe.shutdown\(\)` in a coroutine"):
+                troupe.close()
+            await asyncio.to_thread(diary.wait_for, "refused")
+
+    troupe = troupe_class(worker=Pod(doer(diary), expose=True)).new(kubelet=PATIENT)
+    asyncio.run(program())
+    assert diary.entries == ["refused"]
+    assert_over(troupe)
+
+
 def flood_until_gone(handle: ServiceHandle, sent: list[int]) -> None:
     """Send until the pod is gone; only that may end it."""
     try:
@@ -189,7 +254,7 @@ def test_a_stop_that_comes_while_the_troupe_starts_is_no_failure(caplog: pytest.
         troupe.exposed().pod_0.send(lambda actor, troupe=troupe: troupe.stop())
         assert InThread(troupe.play).join() is None
         assert_over(troupe)
-        assert {one.phase for one in troupe.status.values()} <= {PodPhase.COMPLETED, PodPhase.PENDING}
+        assert {one.phase for one in troupe.status.values()} == {PodPhase.COMPLETED}
     assert "failed" not in caplog.text
 
 
@@ -208,6 +273,7 @@ def test_a_troupe_that_was_stopped_before_it_plays_is_over(messages: int) -> Non
     assert InThread(stop).join(20.0) is None
     assert_over(troupe)
     assert troupe.system.ledger().dead_lettered == messages
+    assert troupe.status["worker"].phase is PodPhase.COMPLETED
 
 
 def test_a_troupe_plays_once() -> None:  # K9
@@ -247,6 +313,78 @@ def test_a_failure_that_races_with_the_shutdown_hangs_nobody(thread: ThreadModel
             troupe.stop(mode)
             assert isinstance(fails.join(), PodGone | None)
             assert call.join() is None
+
+
+DRAINS = [(ShutdownMode.DRAIN_CONTROL, Lane.CONTROL), (ShutdownMode.DRAIN_ALL, Lane.DATA)]
+
+
+@pytest.mark.parametrize("backoff", [None, Backoff()], ids=["at once", "later"])
+@pytest.mark.parametrize("thread", THREADS)
+@pytest.mark.parametrize(("mode", "lane"), DRAINS, ids=lambda value: getattr(value, "value", ""))
+def test_a_pod_that_fails_while_its_troupe_drains_comes_back_for_what_waits(
+    mode: ShutdownMode, lane: Lane, thread: ThreadModel, backoff: Backoff | None
+) -> None:  # K16, K13
+    diary = Diary()
+    hold = Hold()
+    troupe = troupe_class(worker=Pod(doer(diary), thread=thread, expose=True, buffers=ALL), other=Pod(doer(diary))).new(
+        kubelet=KubeletConfig(max_restarts=None, backoff=backoff)
+    )
+    with playing(troupe) as call:
+        worker = troupe.exposed().worker
+        worker.send(hold)
+        hold.wait()
+        for number in range(3):
+            worker.send(number, lane=lane)
+            worker.send(fail_with(ValueError("bad")), lane=lane)
+        worker.send("last", lane=lane)
+        troupe.stop(mode, timeout=PATIENCE)
+        hold.release()
+        assert call.join() is None
+    assert diary.entries == [0, 1, 2, "last"]
+    assert troupe.status["worker"] == PodStatus(PodPhase.COMPLETED, None, 3)
+    assert troupe.system.ledger().dead_lettered == 0
+
+
+def test_a_pod_within_a_troupe_within_comes_back_for_what_waits_while_all_drains() -> None:  # K16, K15
+    diary = Diary()
+    hold = Hold()
+    inner = troupe_class(worker=Pod(doer(diary), expose=True))
+    troupe = troupe_class(inner=Pod(inner, expose=True)).new(kubelet=PATIENT)
+    with playing(troupe) as call:
+        worker = troupe.exposed().inner.worker
+        worker.send(hold)
+        hold.wait()
+        worker.send(fail_with(ValueError("bad")))
+        worker.send("last")
+        troupe.stop(ShutdownMode.DRAIN_ALL, timeout=PATIENCE)
+        hold.release()
+        assert call.join() is None
+    assert diary.entries == ["last"]
+    assert {name: one.phase for name, one in troupe.status.items()} == {
+        "inner": PodPhase.COMPLETED,
+        "inner.worker": PodPhase.COMPLETED,
+    }
+
+
+def test_a_pod_that_comes_to_its_limit_while_its_troupe_drains_has_failed() -> None:  # K16, K13
+    diary = Diary()
+    hold = Hold()
+    error = ValueError("bad")
+    troupe = troupe_class(worker=Pod(doer(diary), expose=True)).new(kubelet=KubeletConfig(max_restarts=1))
+    call = InThread(troupe.play)
+    worker = troupe.exposed().worker
+    worker.send(hold)
+    hold.wait()
+    for _ in range(2):
+        worker.send(fail_with(error))
+    worker.send("not handled")
+    troupe.stop(ShutdownMode.DRAIN_ALL, timeout=PATIENCE)
+    hold.release()
+    failed = call.join()
+    assert isinstance(failed, TroupeFailed)
+    assert failed.__cause__ is error
+    assert diary.entries == []
+    assert assert_over(troupe).dead_lettered == 1
 
 
 @pytest.mark.parametrize("thread", THREADS)

@@ -119,6 +119,8 @@ class Assembly:
         """It does not play any more."""
         for one in self.all_of_them():
             one.context.is_playing = False
+            for record in one.pods.values():
+                record.conclude()
 
     # -- wiring
 

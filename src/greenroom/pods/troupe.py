@@ -95,6 +95,8 @@ class Troupe(_Typed[E]):
         self.name = manifest.name if name is None else name
         self._kubelet = KubeletConfig() if kubelet is None else kubelet
         self.system = ActorSystem(self.name, config=_fitting(config, self._kubelet))
+        self.system._end_timeout = self.system.config.stop_timeout
+        self.system._stuck_advice = _ADVICE
         # Whose failure ended the troupe; and whether its kubelet has a thread of its own.
         self._failed_pod: str | None = None
         self._own_thread = False
@@ -249,13 +251,13 @@ class Troupe(_Typed[E]):
 
     def _ends(self, cause: BaseException | None, pod: str | None) -> None:
         """The kubelet says that it is over."""
-        if self.system.phase != Phase.RUNNING:
+        if self.system.phase not in (Phase.RUNNING, Phase.DRAINING):
             return  # it is being ended; what fails because of that is no cause of it
-        if cause is None:
-            self.stop(self._kubelet.shutdown)
-        else:
+        if cause is not None:
             self._failed_pod = pod
             self.system.fail(cause)
+        elif self.system.phase == Phase.RUNNING:
+            self.stop(self._kubelet.shutdown)
 
     def stop(self, mode: ShutdownMode = ShutdownMode.IMMEDIATE, timeout: float | None = None) -> None:
         """Request the end, and return at once. From any thread, and from inside an actor.
@@ -273,6 +275,8 @@ class Troupe(_Typed[E]):
                 part.loop.adopt()  # nothing runs yet: whoever ends it does that here and now
         to_drain, to_stop = self._times(mode, timeout)
         self.system._request_shutdown(to_drain + to_stop, None, to_drain)
+        if self.system.phase == Phase.STOPPED:
+            self._parts.end()
 
     def _times(self, mode: ShutdownMode, timeout: float | None) -> tuple[float, float]:
         """How many seconds messages have to be handled, and then actors to stop."""
@@ -291,6 +295,9 @@ class Troupe(_Typed[E]):
 
     def close(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
         """As `stop`, and block until the troupe has ended. From a plain thread."""
+        if self.system._is_in_handler() or asyncio._get_running_loop() is not None:
+            why = "close() would hold up what it waits for"
+            raise WaitsForItself(f"{why}: use `stop()` in an actor, and `await troupe.shutdown()` in a coroutine")
         self.stop(mode, timeout)
         self.system._shutdown.over.wait(sum(self._times(mode, timeout)) + self.system.config.stop_timeout + 1.0)
 
@@ -299,6 +306,13 @@ class Troupe(_Typed[E]):
         self.stop(mode, timeout)
         if not self.system._is_in_handler():
             await self.system._shutdown.wait()
+
+
+_ADVICE = (
+    "all COOPERATIVE pods wait for it. Give its pod `thread=ThreadModel.DEDICATED`, or let it return sooner, or await "
+    "what it waits for, as in `await asyncio.to_thread(...)`"
+)
+"""What the watchdog says of a handler that holds the kubelet's thread."""
 
 
 def _fitting(config: SystemConfig | None, kubelet: KubeletConfig) -> SystemConfig:

@@ -73,6 +73,9 @@ class Running:
         _thread: threading.Thread | None
         _handles_signals: bool | None
         _signals: SignalHandling | None
+        # Seconds that the actors have to stop, if nobody says it; and what to do about one that holds the home loop.
+        _end_timeout: float
+        _stuck_advice: str | None
 
     def _start(self) -> None:
         """Start running on this thread, in its running asyncio loop."""
@@ -92,7 +95,7 @@ class Running:
         if self.config.stuck_after > 0 and self._loop.director is None:
             from greenroom.system import watchdog  # slow to import
 
-            watchdog.watch(self, self.config.stuck_after)
+            watchdog.watch(self, self.config.stuck_after, advice=self._stuck_advice)
 
     def _program_ends(self) -> None:
         """Say so if the system was never started, and had something to do."""
@@ -132,7 +135,7 @@ class Running:
         elif exc is None or was_interrupted:
             self._request_ordinary_end()
         else:
-            self._request_shutdown(SHUTDOWN_TIMEOUT, None)
+            self._request_shutdown(self._end_timeout, None)
         if not self._is_in_handler():
             await self._shutdown.wait_or_hurry()
         if exc is None or was_interrupted or self._is_told_of_failure(exc):
@@ -164,7 +167,7 @@ class Running:
     ) -> None:
         was_interrupted = self._leave_body(exc)
         drain_for = self._ordinary_drain() if exc is None or was_interrupted else 0.0
-        self._close(SHUTDOWN_TIMEOUT + drain_for, drain_for)
+        self._close(self._end_timeout + drain_for, drain_for)
         if exc is None or was_interrupted or self._is_told_of_failure(exc):
             self._raise_failure()
         return was_interrupted  # type: ignore[return-value]
@@ -329,6 +332,8 @@ class Running:
         first = drain_for + self.config.stop_timeout
         if first >= timeout or self._is_over_by(time.monotonic() + first + 1.0) or self._loop_answers():
             self._is_over_by(deadline)
+        if self._loops is not None and (self._shutdown.phase == Phase.STOPPED or self._loop_answers()):
+            self._is_over_by(deadline + self.config.stop_timeout + CALL_TIMEOUT)  # it waits for other threads
         if self._shutdown.over.is_set():
             self._thread.join(CALL_TIMEOUT)
         else:
@@ -352,11 +357,11 @@ class Running:
 
         It does not wait for what is queued, as `shutdown()` does: that is discarded.
         """
-        self._request_shutdown(SHUTDOWN_TIMEOUT, None)
+        self._request_shutdown(self._end_timeout, None)
 
     def fail(self, cause: BaseException) -> None:
         """Shut down because of `cause`. `async with` and `run()` then raise `SystemFailed` from it."""
-        self._request_shutdown(SHUTDOWN_TIMEOUT, cause)
+        self._request_shutdown(self._end_timeout, cause)
 
     def _request_shutdown(self, timeout: float, cause: BaseException | None, drain_for: float = 0.0) -> None:
         if get_ident() == self._loop.runq.thread:
@@ -371,7 +376,7 @@ class Running:
     def _request_ordinary_end(self) -> None:
         """The block is left, or a signal has come: end, with all the time that the config gives."""
         drain_for = self._ordinary_drain()
-        self._request_shutdown(SHUTDOWN_TIMEOUT + drain_for, None, drain_for)
+        self._request_shutdown(self._end_timeout + drain_for, None, drain_for)
 
     def _ordinary_drain(self) -> float:
         return self.config.drain_timeout if self.config.on_exit is OnExit.DRAIN else 0.0

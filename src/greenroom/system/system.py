@@ -100,6 +100,8 @@ class ActorSystem(Running, Spawns, Spawner):
         self._thread: threading.Thread | None = None
         self._handles_signals = handle_signals
         self._signals: SignalHandling | None = None
+        self._end_timeout = SHUTDOWN_TIMEOUT
+        self._stuck_advice: str | None = None
         self.dead_letters = DeadLetters(self.config.dead_letters, self.clock)
         self.observers = Observers(hooks)
         self._dispatchers: Dispatchers | None = None
@@ -351,7 +353,7 @@ class ActorSystem(Running, Spawns, Spawner):
     def _root_has_ended(self, reason: ExitReason) -> None:
         """The root actor has ended, so the system shuts down."""
         if reason.abnormal:
-            self._request_shutdown(SHUTDOWN_TIMEOUT, reason.cause)
+            self._request_shutdown(self._end_timeout, reason.cause)
         else:
             self._request_ordinary_end()
 

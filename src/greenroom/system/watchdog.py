@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.loop import Loop
 
-__all__ = ["WATCHDOG", "unwatch", "watch"]
+__all__ = ["LOOP_ADVICE", "WATCHDOG", "unwatch", "watch"]
 
 _log = RuntimeLog()
 
@@ -41,8 +41,11 @@ _ADVICE = (
     'all other actors wait for it. Spawn it with `dispatcher="parallel"` (or "pinned"), so that it blocks a thread '
     "of its own, or let it await what it waits for"
 )
-
-
+LOOP_ADVICE = (
+    "the other actors there wait for it. Let it return sooner, or await what it waits for, as in "
+    "`await asyncio.to_thread(...)`"
+)
+"""For a loop that has a thread for itself."""
 _ASYNC_ADVICE = (
     'all other actors wait for it. An `async def` runs on this thread, also with the dispatcher "parallel": let it '
     "await what it waits for, as in `await asyncio.to_thread(...)`; or make it a plain `def` and spawn it with "
@@ -73,9 +76,12 @@ class Watch:
 
     __slots__ = ("_advice", "_place", "_system", "patience", "since", "tick", "warn_at")
 
-    def __init__(self, system: WatchedSystem, patience: float, place: str = _PLACE, advice: str = _ADVICE) -> None:
+    def __init__(
+        self, system: WatchedSystem, patience: float, place: str = _PLACE, advice: str | None = None
+    ) -> None:
         self._system = ref(system)
         self._place = place
+        # If it is always the same.
         self._advice = advice
         self.patience = patience
         self.tick = -1
@@ -121,7 +127,7 @@ class Watch:
 
     def _advice_for(self, cell: Cell, frames: list[tuple[FrameType, int]]) -> str:
         """What to do about it: that depends on where the actor is, and on whether a coroutine blocks."""
-        if self._advice is not _ADVICE:
+        if self._advice is not None:
             return self._advice
         extras = getattr(cell.record, "extras", None)
         dispatcher: str | None = None if extras is None or extras.executor is None else extras.dispatcher
@@ -140,7 +146,7 @@ class _Watchdog:
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
 
-    def watch(self, system: WatchedSystem, patience: float, place: str = _PLACE, advice: str = _ADVICE) -> None:
+    def watch(self, system: WatchedSystem, patience: float, place: str = _PLACE, advice: str | None = None) -> None:
         with self._lock:
             self._watches = {**self._watches, system.token: Watch(system, patience, place, advice)}
             # After a fork the thread does not run, even if there was one.

@@ -71,13 +71,17 @@ class Kubelet(Actor):
     def pre_stop(self) -> None:
         """The troupe ends: nobody is to wait for a restart that does not come."""
         self._troupe.registry.let_all_go(f"the troupe {self._troupe.name!r} is being shut down")
+        if self._troupe.outer is not None and not self._is_done:
+            self._troupe.outer.enter(PodPhase.TERMINATING)
 
     def post_stop(self) -> None:
         """Nothing is decided any more. If it was not the troupe's end, it is now: nobody looks after the pods."""
         self._troupe.heart.end()
         self._cancel_alarms()
         self._troupe.registry.let_all_go(f"the troupe {self._troupe.name!r} has ended")
-        if not self._is_ending() and not self._is_done:
+        if self._troupe.outer is not None and self._troupe.outer.status.phase is PodPhase.TERMINATING:
+            self._troupe.outer.enter(PodPhase.COMPLETED)
+        if not self._is_stopping() and not self._is_done:
             self.ctx.system.fail(ActorTerminated(self.ctx.self, "it is the kubelet, and was ended from outside"))
 
     def _cancel_alarms(self) -> None:
@@ -85,9 +89,10 @@ class Kubelet(Actor):
             alarm.cancel()
         self._alarms.clear()
 
-    def _is_ending(self) -> bool:
+    def _is_stopping(self) -> bool:
+        """Whether nothing is restarted any more. While the troupe drains, it is: for the messages that wait."""
         phase: str = self.ctx.system.phase
-        return phase != Phase.RUNNING
+        return phase not in (Phase.RUNNING, Phase.DRAINING)
 
     def inspect(self, *items: str) -> Mapping[str, Any]:
         """What observers see of it."""
@@ -118,7 +123,7 @@ class Kubelet(Actor):
             self._outer_has_decided(message.decision)
         elif isinstance(message, RestartDue):
             alarm = self._alarms.get(message.pod.name)
-            if alarm is not None and alarm.notice is message and not self._is_ending():
+            if alarm is not None and alarm.notice is message and not self._is_stopping():
                 del self._alarms[message.pod.name]
                 self._restart(message.pod)
         else:
@@ -135,7 +140,7 @@ class Kubelet(Actor):
         alarm = self._alarms.pop(pod.name, None)
         if alarm is not None:
             alarm.cancel()
-        if self._is_ending():
+        if self._is_stopping():
             self._end_pod(pod, f"it has {_in_words(reason)} while its troupe was ending", reason)
         elif not self._is_to_come_back(pod, reason):
             self._let_go(pod, reason)
@@ -223,7 +228,7 @@ class Kubelet(Actor):
         self._end_all(cause, pod.name)
 
     def _see_whether_all_are_over(self) -> None:
-        if self._ended is None and not self._is_ending() and all(pod.is_over for pod in self._pods.values()):
+        if self._ended is None and not self._is_stopping() and all(pod.is_over for pod in self._pods.values()):
             self._end_all(None, None)
 
     # -- what becomes of the troupe

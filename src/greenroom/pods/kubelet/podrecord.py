@@ -108,6 +108,13 @@ class PodRecord:
             self._hooks.emit("pod_changed", self.name, status)
         return True
 
+    def conclude(self) -> None:
+        """Nothing more becomes of it: it has ended, unless something holds its thread. From any thread."""
+        if self.status.phase in (PodPhase.PENDING, PodPhase.RUNNING):
+            self.enter(PodPhase.TERMINATING)
+        if self.status.phase is PodPhase.TERMINATING and (self.ref is None or not self.ref.is_alive):
+            self.enter(PodPhase.COMPLETED)
+
     def tell(self, notice: PodNotice) -> None:
         """Tell the kubelet. From any thread."""
         if self.kubelet is not None:

@@ -311,7 +311,7 @@ class Shutdown:
         self._home.stop_loop()
         threads = self._release_threads()
         self.phase = Phase.STOPPED
-        self.report = self._report(seconds)
+        self.report = self._report(seconds, 0 if self.loops is None else self.loops.left_behind())
         self._tell_discarded(self.report)
         forced, number = self.report.forced, self.report.forced_count
         level = logging.WARNING if forced else logging.INFO
@@ -346,9 +346,10 @@ class Shutdown:
             return
         most = sorted(report.discarded.items(), key=lambda one: (-one[1], one[0]))
         told = "no message was discarded"
+        if report.discarded_count:
+            told = f"discarded {counted(report.discarded_count, 'message')}"
         if most:
-            by_actor = _listed([f"{path} {number}" for path, number in most])
-            told = f"discarded {counted(report.discarded_count, 'message')}: {by_actor}"
+            told += f": {_listed([f'{path} {number}' for path, number in most])}"
         if self._busy:
             told = f"still at work after {self._drained_for:.3g} s of draining: {_listed(self._busy)}; {told}"
         _log.warning("%s: %s", self._name, told)

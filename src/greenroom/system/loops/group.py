@@ -15,6 +15,7 @@ from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
+from greenroom._core.scheduler.accounting import count_queued
 from greenroom._core.scheduler.celltable import SlotBlocks
 from greenroom.clock import ManualClock
 from greenroom.runtimelog import RuntimeLog
@@ -177,7 +178,10 @@ class SystemLoops:
         thread.start(None if self._is_simulated else loop_factory())
         patience = self._system.config.stuck_after
         if patience > 0 and not self._is_simulated:
-            watchdog.watch(thread, patience)
+            if thread.is_dispatchers:
+                watchdog.watch(thread, patience, f"thread ({thread.label})", watchdog.LOOP_ADVICE)
+            else:
+                watchdog.watch(thread, patience)
 
     def release(self) -> list[Thread]:
         """Let all threads end, whose loops have stopped; those that have not ended yet."""
@@ -249,8 +253,8 @@ class SystemLoops:
             await self._step(thread, thread.end.close_spawning)
 
     async def stop_all(self) -> list[Lifecycle]:
-        """Tell all actors to stop; the hosts of those loops that have some."""
-        return [thread.life for thread in self.threads if await self._step(thread, thread.end.stop_all) != 0]
+        """Tell all actors to stop; the hosts of those loops that have some, and are not left behind."""
+        return [thread.life for thread in self.threads if await self._step(thread, thread.end.stop_all)]
 
     def cancel_messages(self) -> None:
         """Cancel the suspended handlers."""
@@ -301,13 +305,16 @@ class SystemLoops:
 
     def _leave_behind(self, thread: LoopThread) -> None:
         hand, _ = thread.loop.visits.peek_hand()
-        who = "asyncio" if hand is None else hand.name()
-        _log.error(
-            "%s: %s holds the thread of loop %d and cannot be interrupted; it is left behind",
-            self._system.name,
-            who,
-            thread.number,
-        )
+        told = "%s: %s holds the thread of %s and cannot be interrupted; it is left behind"
+        if hand is None:
+            _log.error(told, self._system.name, "asyncio", thread.label)
+        else:
+            thread.life.note_forced(hand)
+            _log.error(told, self._system.name, hand.name(), thread.label, extra=thread.life.log_fields(hand))
+
+    def left_behind(self) -> int:
+        """How many messages wait on loops that did not get to their end."""
+        return sum(count_queued(thread.loop) for thread in self._held if not thread.loop.closed)
 
 
 def _force_and_stop(thread: LoopThread, late: bool) -> None:

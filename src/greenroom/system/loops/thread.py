@@ -45,6 +45,8 @@ class LoopThread:
     ) -> None:
         self.number = number
         self._system = system
+        # That of the dispatcher it was made for, if it was.
+        self.is_dispatchers = label is not None
         self.label = f"loop {number}" if label is None else label
         self.name = f"{system.name} {self.label}"
         self.token = f"{system.token} loop {number}"
