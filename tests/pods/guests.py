@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 from greenroom import Actor
+from greenroom.errors import NotSendable
 from greenroom.pods import ConnectTimeout, Handles, Mates, PodGone, ServiceHandle
 
 
@@ -38,6 +40,18 @@ class Worker(Actor[Any, None]):
             message(self)
         else:
             self.peers.sink.send((message * self.pod.settings.factor, os.getpid()))
+
+
+class Unsendable(Actor[Any, None]):
+    """Sends what cannot be sent, and then what it was told."""
+
+    peers: WorkerPeers
+
+    def receive(self, message: Any) -> None:
+        try:
+            self.peers.sink.send(threading.Lock())
+        except NotSendable as error:
+            self.peers.sink.send(str(error))
 
 
 class Forwarder(Actor[Any, None]):

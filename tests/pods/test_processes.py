@@ -14,7 +14,7 @@ from greenroom.errors import NotSendable
 from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
 from tests.pods.cast import Diary, Phases, doer, fail_with, finish, send_until_gone, troupe_class
-from tests.pods.guests import Forwarder, Reporter, Settings, Worker, fail, where_it_may_run
+from tests.pods.guests import Forwarder, Reporter, Settings, Unsendable, Worker, fail, where_it_may_run
 
 ENDLESS = KubeletConfig(max_restarts=None, connect_timeout=3600.0)
 
@@ -170,6 +170,18 @@ def test_what_cannot_be_sent_to_a_process_is_refused_where_it_is_sent() -> None:
         diary.wait_for_count(1)
 
 
+def test_what_a_process_cannot_send_is_refused_by_its_own_name() -> None:  # K3 J9
+    diary = Diary()
+    troupe = troupe_class(
+        worker=Pod(Unsendable, thread=ThreadModel.PROCESS, expose=True),
+        sink=Pod(doer(diary), thread=ThreadModel.COOPERATIVE),
+    )
+    with troupe.new() as playing:
+        playing.exposed().worker.send("go")
+        [told] = diary.wait_for_count(1)
+    assert told.startswith("a lock cannot be sent to another process")
+
+
 def test_an_actor_that_no_process_could_import_is_refused_when_the_troupe_is_made() -> None:  # K9
     class Local(Forwarder):
         pass
@@ -177,5 +189,6 @@ def test_an_actor_that_no_process_could_import_is_refused_when_the_troupe_is_mad
     made = troupe_class(
         worker=Pod(Local, thread=ThreadModel.PROCESS), sink=Pod(doer(Diary()), thread=ThreadModel.COOPERATIVE)
     )
-    with pytest.raises(NotSendable, match="Local"):
+    with pytest.raises(NotSendable, match="Local") as told:
         made.new()
+    assert "'worker' of the PROCESS pod 'worker'" in str(told.value.__notes__)

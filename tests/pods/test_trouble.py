@@ -65,6 +65,21 @@ class Stuck(Actor[Any, None]):
     def receive(self, message: Any) -> None: ...
 
 
+def test_an_actor_that_reaches_for_its_peers_too_early_is_told_when_it_has_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # K9 K17
+    class Hasty(Actor[Any, None]):
+        def __init__(self) -> None:
+            self.out = self.peers.other  # type: ignore[attr-defined]
+
+        def receive(self, message: Any) -> None: ...
+
+    troupe = troupe_class(worker=Pod(Hasty), other=Pod(doer(Diary()))).new(kubelet=KubeletConfig(max_restarts=0))
+    failed = InThread(troupe.play).join()
+    assert isinstance(failed, TroupeFailed)
+    assert "an actor has `peers` from `pre_start` on" in str(failed.__cause__.__notes__)  # type: ignore[union-attr]
+
+
 def test_a_pod_that_never_starts_fails_at_its_deadline() -> None:  # K13
     config = SystemConfig(start_timeout=0.05)
     troupe = troupe_class(worker=Pod(Stuck, expose=True)).new(kubelet=KubeletConfig(max_restarts=0), config=config)

@@ -169,7 +169,7 @@ def test_a_troupe_that_plays_cannot_be_run_again_and_goes_on(way: str) -> None: 
         diary.wait_for("begun")
         with pytest.raises(WaitsForItself, match="the troupe 'Studio' is running already"):
             ways_to_run(troupe)[way]()
-        for number in range(20):  # more than the ring holds: it waits for room, as only the handle of one that plays does
+        for number in range(20):  # more than the ring holds: a handle waits for room while its troupe plays
             worker.send(number)
         diary.wait_for(19)
         troupe.stop(ShutdownMode.DRAIN_ALL)

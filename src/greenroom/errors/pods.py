@@ -71,11 +71,19 @@ class RingFull(MailboxFull):
 
     code = "ring_full"
 
-    def __init__(self, pod: str, message: object, lane: object, capacity: int, why: str) -> None:
+    def __init__(
+        self,
+        pod: str,
+        message: object,
+        lane: object,
+        capacity: int,
+        why: str,
+        remedy: str = "Send more slowly",
+    ) -> None:
         GreenroomError.__init__(
             self,
             f"{counted(capacity, 'message')} of this handle wait at the pod {pod!r} in {lane}, and there is room for "
-            f"no more: {why}. The message was not sent, and is in `.message`. Send more slowly, or give the pod larger "
+            f"no more: {why}. The message was not sent, and is in `.message`. {remedy}, or give the pod larger "
             "`buffers`",
         )
         self.ref = pod

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from greenroom.errors import BadArgument
+from greenroom.errors import BadArgument, NotSendable
+from greenroom.errors.base import add_note
 from greenroom.pods.kubelet.heartbeat import Heart
 from greenroom.pods.kubelet.kubelet import Kubelet
 from greenroom.pods.kubelet.podrecord import PodRecord
 from greenroom.pods.kubelet.podsupervisor import PodSupervisor
 from greenroom.pods.manifest.factories import is_troupe
-from greenroom.pods.manifest.handles import Handles, Mates
+from greenroom.pods.manifest.handles import Exposed, Handles, Mates
 from greenroom.pods.manifest.manifest import Manifest
 from greenroom.pods.manifest.pod import Pod
 from greenroom.pods.manifest.settings import KubeletConfig, ThreadModel
@@ -95,7 +96,7 @@ class Assembly:
         for record in self.pods.values():
             record.kubelet = self.kubelet._cell
             self.bring_up(record)
-        self.exposed = Handles({actor: self._handle(actor) for actor in manifest.exposed}, name)
+        self.exposed = Exposed({actor: self._handle(actor) for actor in manifest.exposed}, name)
 
     def all_of_them(self) -> Iterator[Assembly]:
         """This, and all within it."""
@@ -173,7 +174,7 @@ class Assembly:
         for name, factory in pod.actors.items():
             peers = {peer: self._handle(peer, is_peer=True) for peer in self._manifest.peers[name]}
             if pod.thread is ThreadModel.PROCESS and not self._is_simulated:
-                _validate(factory)
+                _validate_factory(pod, name, factory)
                 relayed = self._relay(f"{self._prefix}{name}-to", peers)
                 token = f"{self._system.token} {self._prefix}{pod.name}"
                 wired: ActorFactory = RemoteActorFactory(name, factory, peers, mates, token, relayed, _cores_of(pod))
@@ -197,7 +198,7 @@ class Assembly:
         owner = self._manifest.owners[actor]
         if owner in self.nested:
             nested = self.nested[owner]
-            return Handles({name: nested._handle(name, is_peer) for name in nested._manifest.exposed}, nested.name)
+            return Exposed({name: nested._handle(name, is_peer) for name in nested._manifest.exposed}, nested.name)
         record = self.pods[owner]
         is_remote = record.pod.thread is ThreadModel.PROCESS and not self._is_simulated
         connection = record.slot.connect(actor)
@@ -222,6 +223,15 @@ _SETTINGS: Mapping[ThreadModel, Callable[[Pod], DispatcherSettings | None]] = {
     ThreadModel.COOPERATIVE: lambda pod: None,
 }
 """Where the actors of a pod run, as a dispatcher."""
+
+
+def _validate_factory(pod: Pod, actor: str, factory: Any) -> None:
+    try:
+        _validate(factory)
+    except NotSendable as exc:
+        why = f"it makes the actor {actor!r} of the PROCESS pod {pod.name!r} ({pod.where})"
+        add_note(exc, f"Greenroom: {why}: define it, and its arguments, at the top of a module that can be imported")
+        raise
 
 
 def _cores_of(pod: Pod) -> tuple[int, ...]:

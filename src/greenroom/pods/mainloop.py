@@ -7,8 +7,10 @@ docs/pods.md shows how.
 from __future__ import annotations
 
 import asyncio
+from _thread import get_ident
 from typing import TYPE_CHECKING
 
+from greenroom.errors import WaitsForItself, WrongThread
 from greenroom.pods.kubelet.parking import Park
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class MainLoop:
         self._aio = aio
         self._loop = loop
         self._is_over = is_over
+        self._thread = get_ident()
 
     def poll_once(self) -> Park:
         """Handle what has come for the MAIN pod, for two milliseconds or so at most, and do not wait for more.
@@ -33,6 +36,10 @@ class MainLoop:
         It is one cycle: control, management, control again, data; then what asyncio has ready, and `park()`. Returns
         `Park.BUSY` if there is more to do.
         """
+        if get_ident() != self._thread:
+            raise WrongThread("poll_once()", "call it on the thread that has called play()")
+        if self._aio.is_running():
+            raise WaitsForItself("poll_once() was called by the MAIN pod itself, or in a coroutine")
         self._aio.call_soon(self._aio.stop)
         self._aio.run_forever()
         return Park.BUSY if self._loop is not None and self._loop.has_work() else Park.IDLE

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from inspect import iscoroutinefunction
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
@@ -84,13 +85,15 @@ class Troupe(_Typed[E]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         bases = [base.manifest for base in reversed(cls.__mro__[1:]) if issubclass(base, Troupe)]
-        cls.manifest = read_manifest(cls.__name__, dict(vars(cls)), bases, _exposes(cls))
+        cls.manifest = read_manifest(cls.__name__, dict(vars(cls)), bases, _exposes(cls), _TAKEN)
 
     def __init__(
         self, *, kubelet: KubeletConfig | None = None, config: SystemConfig | None = None, name: str | None = None
     ) -> None:
         if kubelet is not None and not isinstance(kubelet, KubeletConfig):
             raise BadArgument(f"kubelet={kubelet!r}: must be a KubeletConfig, as in KubeletConfig(max_restarts=10)")
+        if config is not None and not isinstance(config, SystemConfig):
+            raise BadArgument(f"config={config!r}: must be a SystemConfig, as in SystemConfig(stop_timeout=1.0)")
         manifest = type(self).manifest
         self.name = manifest.name if name is None else name
         self._kubelet = KubeletConfig() if kubelet is None else kubelet
@@ -100,6 +103,8 @@ class Troupe(_Typed[E]):
         # Whose failure ended the troupe; and whether its kubelet has a thread of its own.
         self._failed_pod: str | None = None
         self._own_thread = False
+        # What the main loop of a program has left with, to end it.
+        self._exit: BaseException | None = None
         self._parts = Assembly(
             self.name,
             manifest,
@@ -150,10 +155,13 @@ class Troupe(_Typed[E]):
         ordinary way. When a failure has ended it, `TroupeFailed` is raised from that.
 
         With `mainloop`, that is called on this thread, and has to call `poll_once()` of what it is given again and
-        again: a GUI's timer can do that. When it returns, the troupe ends.
+        again: a GUI's timer can do that. When it returns, or calls `sys.exit`, the troupe ends; when it raises, the
+        troupe has failed.
         """
         if asyncio._get_running_loop() is not None:
             raise WaitsForItself("play() would hold up the asyncio loop of this thread: use `async with troupe:` here")
+        if mainloop is not None:
+            _require_main_loop(mainloop)
         self._begin(own_thread=True)
         try:
             calls = None if mainloop is None else partial(self._call, mainloop)
@@ -162,6 +170,8 @@ class Troupe(_Typed[E]):
             raise self._failure(exc) from exc.__cause__
         finally:
             self._parts.end()
+        if self._exit is not None:
+            raise self._exit
 
     def _begin(self, own_thread: bool) -> None:
         """It is about to run, for the only time."""
@@ -177,6 +187,9 @@ class Troupe(_Typed[E]):
         thread = self._main_thread()
         try:
             mainloop(MainLoop(aio, None if thread is None else thread.loop, lambda: self.system.phase != Phase.RUNNING))
+        except (SystemExit, KeyboardInterrupt) as exc:
+            self._exit = exc
+            self.stop(self._kubelet.shutdown)
         except BaseException as exc:
             self.system.fail(exc)
         else:
@@ -308,6 +321,9 @@ class Troupe(_Typed[E]):
             await self.system._shutdown.wait()
 
 
+_TAKEN = frozenset({*dir(Troupe), "name", "system", "kubelet"})
+"""What no pod can be called: what a troupe has, and its kubelet."""
+
 _ADVICE = (
     "all COOPERATIVE pods wait for it. Give its pod `thread=ThreadModel.DEDICATED`, or let it return sooner, or await "
     "what it waits for, as in `await asyncio.to_thread(...)`"
@@ -319,6 +335,12 @@ def _fitting(config: SystemConfig | None, kubelet: KubeletConfig) -> SystemConfi
     """A system's config, with what the kubelet's says of the end."""
     on_exit = OnExit.DISCARD if kubelet.shutdown is ShutdownMode.IMMEDIATE else OnExit.DRAIN
     return replace(config or SystemConfig(), drain_timeout=kubelet.drain_timeout, on_exit=on_exit)
+
+
+def _require_main_loop(given: object) -> None:
+    if not callable(given) or iscoroutinefunction(given):
+        why = "must be a plain function that takes a MainLoop, and calls its poll_once() again and again"
+        raise BadArgument(f"mainloop={given!r}: {why}")
 
 
 def _exposes(cls: type) -> type[Handles] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.props import Props, label_of
 from greenroom.errors import NotAnActor
+from greenroom.errors.base import add_note
 from greenroom.pods.manifest.handles import Handles, Mates
 from greenroom.system.loops.cores import keep_on_core
 
@@ -38,7 +39,12 @@ class ActorFactory:
         self.__name__ = label_of(self.factory)
 
     def __call__(self) -> Actor:
-        actor = self.factory(*self.args, **self.kwargs)
+        try:
+            actor = self.factory(*self.args, **self.kwargs)
+        except AttributeError as exc:
+            if exc.name in ("peers", "pod") and isinstance(exc.obj, Actor):
+                add_note(exc, f"Greenroom: an actor has `{exc.name}` from `pre_start` on, and not yet in `__init__`")
+            raise
         if not isinstance(actor, Actor):
             raise NotAnActor(f"{self.__name__} made {actor!r} for {self.name!r}, which is not an Actor")
         try:

@@ -76,9 +76,7 @@ class Watch:
 
     __slots__ = ("_advice", "_place", "_system", "patience", "since", "tick", "warn_at")
 
-    def __init__(
-        self, system: WatchedSystem, patience: float, place: str = _PLACE, advice: str | None = None
-    ) -> None:
+    def __init__(self, system: WatchedSystem, patience: float, place: str = _PLACE, advice: str | None = None) -> None:
         self._system = ref(system)
         self._place = place
         # If it is always the same.

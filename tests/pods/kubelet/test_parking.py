@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from functools import partial
 from itertools import repeat
 from typing import Any
 
 import pytest
 
 from greenroom import Actor, Props, props
+from greenroom.errors import BadArgument, WaitsForItself, WrongThread
 from greenroom.pods import (
     KubeletConfig,
     MainLoop,
@@ -21,7 +23,7 @@ from greenroom.pods import (
     ThreadModel,
     TroupeFailed,
 )
-from tests.pods.cast import Diary, Hold, InThread, Phases, assert_over, troupe_class
+from tests.pods.cast import Diary, Hold, InThread, Phases, assert_over, doer, troupe_class
 
 THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE, ThreadModel.MAIN)
 
@@ -181,6 +183,52 @@ def test_a_troupe_fails_with_what_the_main_loop_raises() -> None:
     error = InThread(lambda: troupe.play(broken)).join()
     assert isinstance(error, TroupeFailed)
     assert repr(error.__cause__) == "ValueError('no display')"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+def test_a_main_loop_that_ends_the_program_ends_the_troupe_first(error: BaseException) -> None:
+    diary = Diary()
+
+    def leave(main: MainLoop) -> None:
+        diary.wait_for("begun")
+        raise error
+
+    troupe = troupe_class(one=Pod(parker(diary), expose=True)).new()
+    troupe.exposed().one.send("begun")
+    assert InThread(lambda: troupe.play(leave)).join() is error
+    assert_over(troupe)
+    assert troupe.system.report is not None
+    assert troupe.system.report.cause is None
+
+
+def test_a_main_loop_is_a_plain_function() -> None:
+    async def loop(main: MainLoop) -> None: ...
+
+    troupe = troupe_class(one=Pod(parker(Diary()), expose=True)).new()
+    wrong: tuple[Any, ...] = (loop, "loop")
+    for one in wrong:
+        with pytest.raises(BadArgument, match="must be a plain function"):
+            troupe.play(one)
+
+
+def test_only_the_main_loops_thread_can_poll_and_not_from_within() -> None:  # K6
+    told: list[BaseException | None] = []
+
+    def loop(main: MainLoop) -> None:
+        told.append(InThread(main.poll_once).join())
+        troupe.exposed().window.send(partial(poll, main))
+        while len(told) < 2:
+            main.poll_once()
+
+    def poll(main: MainLoop, actor: Any) -> None:
+        try:
+            main.poll_once()
+        except WaitsForItself as error:
+            told.append(error)
+
+    troupe = troupe_class(window=Pod(doer(Diary()), thread=ThreadModel.MAIN, expose=True)).new()
+    assert InThread(lambda: troupe.play(loop)).join() is None
+    assert [type(one) for one in told] == [WrongThread, WaitsForItself]
 
 
 def test_polling_says_whether_there_is_more_to_do_and_never_waits() -> None:  # K6

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never, Protocol, TypeVar
 
 import pytest
 
 from greenroom import Actor, props
 from greenroom.errors import ManifestError
-from greenroom.pods import Handles, Mates, Pod, RestartPolicy, ServiceHandle, ThreadModel, Troupe
+from greenroom.pods import Handles, KubeletConfig, Mates, Pod, RestartPolicy, ServiceHandle, ThreadModel, Troupe
 
 
 def line() -> int:
@@ -132,8 +132,56 @@ class MentionsAWrongMate(Actor[Any, None]):
         self.pod.cofnig.reload()  # type: ignore[attr-defined]
 
 
+class Counter(Actor[int | None, None]):
+    def receive(self, message: int | None) -> None: ...
+
+
+class HasMatesForPeers(Idler):
+    peers: WrongMates
+
+
+class HasNoMates(Idler):
+    pod: int
+
+
+class NoHandle(Handles):
+    engine: int
+
+
+class HasNoHandle(Idler):
+    peers: NoHandle
+
+
+class TextPeers(Handles):
+    engine: ServiceHandle[str]
+
+
+class SendsText(Idler):
+    peers: TextPeers
+
+
+class TextAsControlPeers(Handles):
+    engine: ServiceHandle[int, str, Never]
+
+
+class SendsTextAsControl(Idler):
+    peers: TextAsControlPeers
+
+
+class CounterMates(Mates):
+    config: Counter
+
+
+class HasACounter(Idler):
+    pod: CounterMates
+
+
 class Front(Handles):
     engine: ServiceHandle[int]
+
+
+class TextFront(Handles):
+    engine: ServiceHandle[str]
 
 
 Case = tuple[int, Callable[[], object]]
@@ -191,7 +239,39 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         "the same pod: write self.pod.dispaly",
     ),
     "a mate that is declared": (lambda: bad(pod=Pod(worker=DeclaresWrongMates, config=Idler)), "'cofnig'.*config"),
-    "both ways at once": (lambda: bad(pod=Pod(Idler, worker=Idler)), "not both"),
+    "both ways at once": (lambda: bad(pod=Pod(Idler, worker=Idler)), r"both need names, as in Pod\(one=Idler, worker="),
+    "an argument of the actor": (lambda: bad(worker=Pod(Named, label="x")), r"arguments with props\(Named, label="),  # type: ignore[arg-type]
+    "an argument that is missing": (lambda: bad(worker=Pod(Named)), r"missing a required argument: 'name'"),
+    "an argument that is not there": (
+        lambda: bad(worker=Pod(props(Named, nmae="x"))),  # type: ignore[call-arg]
+        r"'worker' cannot be made .*Named\(name: 'str'\)",
+    ),
+    "a watch of no troupe": (lambda: bad(worker=Pod(Idler, watch=True)), "'worker' is none"),
+    "a kubelet of no troupe": (lambda: bad(worker=Pod(Idler, kubelet=KubeletConfig())), "'worker' is none"),
+    "a processor for a cooperative pod": (
+        lambda: bad(worker=Pod(Idler, thread=ThreadModel.COOPERATIVE, core=0)),
+        r"KubeletConfig\(core=0\)",
+    ),
+    "a name of the troupe's own": (lambda: bad(play=Pod(Idler)), "cannot be called 'play'"),
+    "the name of the kubelet": (lambda: bad(kubelet=Pod(Idler)), "cannot be called 'kubelet'"),
+    "peers that are mates": (lambda: bad(worker=Pod(HasMatesForPeers)), "peers: WrongMates.*subclass of Handles"),
+    "a pod that is no mates": (lambda: bad(worker=Pod(HasNoMates)), "pod: int.*subclass of Mates"),
+    "a peer that is no handle": (
+        lambda: bad(worker=Pod(HasNoHandle), engine=Pod(Idler)),
+        "'engine' as int, and it is a ServiceHandle",
+    ),
+    "messages that a peer does not take": (
+        lambda: bad(worker=Pod(SendsText), engine=Pod(Counter)),
+        r"'engine' to take str, and Counter is an actor of int \| NoneType",
+    ),
+    "messages that a peer does not take in one lane": (
+        lambda: bad(worker=Pod(SendsTextAsControl), engine=Pod(Counter)),
+        "'engine' to take str, and Counter",
+    ),
+    "a mate of another class": (
+        lambda: bad(pod=Pod(worker=HasACounter, config=Idler)),
+        "'config' as Counter, and it is Idler",
+    ),
     "no actor at all": (lambda: bad(pod=Pod()), "needs an actor"),
     "arguments": (lambda: bad(worker=Pod(Named, "x")), r"props\("),
 }
@@ -250,10 +330,20 @@ def test_an_instance_in_props_is_no_factory() -> None:  # K9
 
 
 def test_what_exposed_is_declared_to_have_must_be_exposed() -> None:  # K9
-    with pytest.raises(ManifestError, match="Front declares 'engine', which no pod exposes"):
+    with pytest.raises(ManifestError, match=r"Front declares 'engine', .* 'engine' has it, and needs expose=True"):
 
         class Bad(Troupe[Front]):
             engine = Pod(Idler)
+
+    with pytest.raises(ManifestError, match="Front declares 'engine', which no pod exposes; there are: other"):
+
+        class Worse(Troupe[Front]):
+            other = Pod(Idler, expose=True)
+
+    with pytest.raises(ManifestError, match="TextFront declares 'engine' to take str, and Counter"):
+
+        class Worst(Troupe[TextFront]):
+            engine = Pod(Counter, expose=True)
 
     class Good(Troupe[Front]):
         engine = Pod(Idler, expose=True)
@@ -268,6 +358,21 @@ def test_one_pod_cannot_stand_under_two_names() -> None:  # K9
         bad(one=pod, two=pod)
 
 
+def test_an_actor_without_a_pod_is_a_mistake_unless_it_is_defined_there() -> None:  # K9
+    forgotten: tuple[Any, ...] = (Idler, props(Named, "x"), bad(worker=Pod(Idler)))
+    for one in forgotten:
+        with pytest.raises(ManifestError, match=r"'engine' is .*, and no pod: write engine = Pod\("):
+            type("Studio", (Troupe,), {"engine": one})
+
+    class Studio(Troupe[Any]):
+        class Engine(Actor[Any, None]):
+            def receive(self, message: Any) -> None: ...
+
+        engine = Pod(Engine)
+
+    assert list(Studio.manifest.pods) == ["engine"]
+
+
 def test_a_troupe_without_pods_cannot_be_made() -> None:  # K9
     class Empty(Troupe[Any]):
         pass
@@ -277,6 +382,64 @@ def test_a_troupe_without_pods_cannot_be_made() -> None:  # K9
 
 
 # What is fine
+
+
+T = TypeVar("T")
+
+
+class Takes(Protocol):
+    def receive(self, message: Any) -> Any: ...
+
+
+class SubCounter(Counter):
+    pass
+
+
+class Scales(Actor[float, None]):
+    def receive(self, message: float) -> None: ...
+
+
+class Generic(Actor[T, None]):
+    def receive(self, message: T) -> None: ...
+
+
+class ManyPeers(Handles):
+    counter: ServiceHandle[bool, None, Never]
+    sub: ServiceHandle[int]
+    scales: ServiceHandle[int]
+    generic: ServiceHandle[str]
+    anything: ServiceHandle[Any]
+    made: ServiceHandle[str]
+    unknown: ServiceHandle[OnlyForTypeCheckers]  # type: ignore[name-defined]  # noqa: F821
+    untyped: Any
+
+
+class ManyMates(Mates):
+    counter: Takes
+    sub: Counter
+
+
+class DeclaresManyPeers(Idler):
+    peers: ManyPeers
+
+
+class DeclaresManyMates(Idler):
+    pod: ManyMates
+
+
+class DeclaresWhatCannotBeTold(Idler):
+    peers: OnlyForTypeCheckers  # type: ignore[name-defined]  # noqa: F821
+    pod: Any
+
+
+def test_a_declaration_that_is_true_or_cannot_be_told_is_fine() -> None:  # K9
+    others: dict[str, Any] = {
+        "sub": SubCounter, "scales": Scales, "generic": Generic, "anything": Counter, "made": lambda: Counter(),
+        "unknown": Counter, "untyped": Counter, "blind": DeclaresWhatCannotBeTold,
+    }  # fmt: skip
+    peers = bad(worker=Pod(DeclaresManyPeers), counter=Pod(Counter), others=Pod(**others)).manifest.peers
+    assert set(peers["worker"]) == {"counter", *others} - {"blind"}
+    assert bad(pod=Pod(worker=DeclaresManyMates, counter=Counter, sub=SubCounter)).manifest.peers["worker"] == ()
 
 
 class MentionsRightly(Actor[Any, None]):
@@ -301,19 +464,19 @@ def test_a_subclass_adds_pods_replaces_them_and_takes_them_away() -> None:  # K9
         three = Pod(Idler, expose=True)
 
     class Derived(Base):
-        two = Pod(Named, expose=True)
+        two = Pod(props(Named, "x"), expose=True)
         three = None  # type: ignore[assignment]
         four = Pod(Idler, expose=True)
 
     assert list(Base.manifest.pods) == ["one", "two", "three"]
     assert list(Derived.manifest.pods) == ["one", "two", "four"]
-    assert Derived.manifest.pods["two"].actor is Named
+    assert repr(Derived.manifest.pods["two"].actor) == "props(Named, 'x')"
 
 
 def test_handles_say_which_names_there_are() -> None:  # K9
     troupe = bad(engine=Pod(Idler, expose=True), config=Pod(Idler)).new()
     assert list(troupe.exposed()) == ["engine"]
-    with pytest.raises(AttributeError, match="'config'; there are: engine"):
+    with pytest.raises(AttributeError, match=r"no exposed actor 'config'; there are: engine.*expose=True"):
         _ = troupe.exposed().config
     with pytest.raises(AttributeError, match="cannot be set"):
         troupe.exposed().engine = None

@@ -142,6 +142,12 @@ def test_a_troupe_takes_no_other_kubelet_than_a_config(given: Any) -> None:  # K
         studio.new(kubelet=given)
 
 
+def test_a_troupe_takes_no_other_system_config() -> None:  # K9
+    given: Any = KubeletConfig()
+    with pytest.raises(BadArgument, match=r"config=.*must be a SystemConfig"):
+        troupe_class(worker=Pod(Idler)).new(config=given)
+
+
 @pytest.mark.parametrize("mode", ["immediate", None, 0], ids=str)
 def test_a_troupe_is_shut_down_in_one_of_the_modes(mode: Any) -> None:  # K16
     troupe = troupe_class(worker=Pod(doer(Diary()))).new()

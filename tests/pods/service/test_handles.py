@@ -167,6 +167,8 @@ def test_before_play_a_full_ring_refuses_at_once() -> None:  # K4, K10
         assert isinstance(caught.value, MailboxFull)
         assert (caught.value.message, caught.value.lane, caught.value.capacity) == ("fifth", lane, 4)
         assert not worker.try_send("fifth", lane=lane)
+        with pytest.raises(RingFull, match=r"does not play yet.*Start it first"):
+            asyncio.run(worker.asend("fifth", lane=lane))
     with playing(troupe):
         diary.wait_for_count(4 * len(LANES))
     assert len(diary.entries) == 4 * len(LANES)

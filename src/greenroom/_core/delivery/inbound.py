@@ -88,7 +88,7 @@ class Inbound(Rousable):
         # How many are on their way to stand in line for room, by cell.
         self._lines: dict[Cell, int] = {}
         self._is_over = False
-        # While the loop ends: how many came too late, by cell. Its thread counts too, and it alone may until it is done.
+        # How many came too late, by cell; None when the loop's thread has ended all and counts no more.
         self._late: dict[Cell, int] | None = {}
 
     def has_brought(self) -> bool:
@@ -455,5 +455,5 @@ class Inbound(Rousable):
         """The loop's thread counts nothing any more: who sends does."""
         with self._lock:
             late, self._late = self._late, None
-            for cell in late or ():
-                self._admission.count_refused(cell, 0, 0, late[cell])
+            for cell, count in ({} if late is None else late).items():
+                self._admission.count_refused(cell, 0, 0, count)

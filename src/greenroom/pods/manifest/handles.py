@@ -6,17 +6,17 @@ Each name in them has its type: `display: ServiceHandle[Frame]`, `config: Config
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Handles", "Mates", "declared_by", "names_in"]
+__all__ = ["Exposed", "Handles", "Mates"]
 
 
 class _Names:
     """Attributes that are given later, by name."""
 
     _what = "attribute"
+    _hint = ""
 
     def __init__(self, found: Mapping[str, Any], owner: str = "", later: tuple[str, ...] = ()) -> None:
         self.__dict__.update(found)
@@ -31,7 +31,8 @@ class _Names:
                 why = "has not started yet: declare it before this one in its pod, or wait for the first message"
                 raise AttributeError(f"the {self._what} {name!r} of {self._owner} {why}", name=name, obj=self)
             known = ", ".join(self) or "none"
-            raise AttributeError(f"{self._owner} has no {self._what} {name!r}; there are: {known}", name=name, obj=self)
+            why = f"{self._owner} has no {self._what} {name!r}; there are: {known}{self._hint}"
+            raise AttributeError(why, name=name, obj=self)
 
     def __iter__(self) -> Iterator[str]:
         """The names."""
@@ -47,41 +48,27 @@ class _Names:
 class Handles(_Names):
     """Service handles, by name. Subclass it to declare which, and what may be sent to each.
 
+    >>> from greenroom import Actor
+    >>> from greenroom.pods import ServiceHandle
     >>> class Peers(Handles):
-    ...     engine: "ServiceHandle[int]"
-    >>> names_in(Peers)
-    ('engine',)
+    ...     engine: ServiceHandle[int]
+    >>> class Dial(Actor[int, None]):
+    ...     peers: Peers
+    ...     def receive(self, message: int) -> None:
+    ...         self.peers.engine.send(message)
     """
 
     _what = "peer"
+
+
+class Exposed(Handles):
+    """Those that a troupe exposes."""
+
+    _what = "exposed actor"
+    _hint = ". A pod exposes its actors with `expose=True`"
 
 
 class Mates(_Names):
     """The other actors of a pod, by name: the instances themselves. Subclass it to declare which."""
 
     _what = "pod mate"
-
-
-def names_in(declared: type) -> tuple[str, ...]:
-    """The names that a subclass of `Handles` or `Mates` declares."""
-    found: dict[str, None] = {}
-    for base in reversed(declared.__mro__):
-        found.update(dict.fromkeys(name for name in vars(base).get("__annotations__", ()) if not name.startswith("_")))
-    return tuple(found)
-
-
-def declared_by(owner: type, attribute: str, kind: type) -> type | None:
-    """The subclass of `kind` that `owner` declares as its `attribute`, if it does, and it can be found."""
-    for base in owner.__mro__:
-        given = vars(base).get("__annotations__", {}).get(attribute)
-        if given is None:
-            continue
-        if isinstance(given, str):
-            module = sys.modules.get(base.__module__)
-            try:
-                given = eval(given, dict(vars(module)) if module is not None else {}, dict(vars(base)))
-            except Exception:
-                return None  # it is there for type checkers only
-        given = get_origin(given) or given
-        return given if isinstance(given, type) and issubclass(given, kind) else None
-    return None

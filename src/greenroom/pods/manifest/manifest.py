@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
+from greenroom.actor.api.props import Props
 from greenroom.errors import ManifestError
 from greenroom.pods.manifest.checks import check_actors, check_main, check_mates, declared_peers, known, mentioned_peers
+from greenroom.pods.manifest.declarations import declared_in, misfit
 from greenroom.pods.manifest.factories import actor_class_of, is_troupe
-from greenroom.pods.manifest.handles import Handles, names_in
+from greenroom.pods.manifest.handles import Handles
 from greenroom.pods.manifest.pod import Pod
 from greenroom.pods.manifest.settings import ThreadModel
 
@@ -35,8 +38,10 @@ class Manifest:
         return next((pod for pod in self.pods.values() if pod.thread is ThreadModel.MAIN), None)
 
 
-def read_manifest(name: str, body: dict[str, Any], bases: list[Manifest], exposes: type[Handles] | None) -> Manifest:
-    """Check a class body; a mistake is a `ManifestError` that begins with the line."""
+def read_manifest(
+    name: str, body: dict[str, Any], bases: list[Manifest], exposes: type[Handles] | None, taken: Container[str]
+) -> Manifest:
+    """Check a class body; a mistake is a `ManifestError` that begins with the line. No pod may have a `taken` name."""
     manifest = Manifest(name)
     for base in bases:
         manifest.pods.update(base.pods)
@@ -45,10 +50,13 @@ def read_manifest(name: str, body: dict[str, Any], bases: list[Manifest], expose
             if value.name and value.name != attribute:
                 why = f"this pod is called {value.name!r} already: make another one for {attribute!r}"
                 raise value.error(value, why)
+            if attribute in taken:
+                raise value.error(value, f"a pod cannot be called {attribute!r}: Troupe has an attribute of this name")
             value.settle_name(attribute)
             manifest.pods[attribute] = value
-        elif attribute in manifest.pods:
-            del manifest.pods[attribute]
+        else:
+            _check_that_no_pod_is_meant(name, attribute, value)
+            manifest.pods.pop(attribute, None)
     pods = list(manifest.pods.values())
     for pod in pods:
         check_actors(pod)
@@ -61,11 +69,32 @@ def read_manifest(name: str, body: dict[str, Any], bases: list[Manifest], expose
         for actor, factory in pod.actors.items():
             _note_peers(pod, actor, factory, manifest)
             check_mates(pod, factory)
-    for wanted in () if exposes is None else names_in(exposes):
-        if exposes is not None and wanted not in manifest.exposed:
-            why = f"{exposes.__name__} declares {wanted!r}, which no pod exposes{known(manifest.exposed)}"
-            raise ManifestError(name, wanted, exposes, why)
+    if exposes is not None:
+        _check_front(exposes, manifest)
     return manifest
+
+
+def _check_that_no_pod_is_meant(troupe: str, attribute: str, value: object) -> None:
+    """An actor's class beside the pods is a pod that somebody forgot to write, unless it is defined there."""
+    is_meant = isinstance(value, Props) or actor_class_of(value) is not None or is_troupe(value)
+    if is_meant and not getattr(value, "__qualname__", "").endswith(f"{troupe}.{attribute}"):
+        label = getattr(value, "__name__", repr(value))
+        why = f"{attribute!r} is {label}, and no pod: write {attribute} = Pod({label})"
+        raise ManifestError(troupe, attribute, value, why)
+
+
+def _check_front(front: type[Handles], manifest: Manifest) -> None:
+    """What is declared to be exposed is, and is what is declared."""
+    for name, kind in declared_in(front):
+        why = f"{front.__name__} declares {name!r}"
+        if name not in manifest.exposed:
+            owner = manifest.owners.get(name)
+            remedy = "" if owner is None else f": the pod {owner!r} has it, and needs expose=True"
+            told = f"{why}, which no pod exposes{remedy or known(manifest.exposed)}"
+            raise ManifestError(manifest.name, name, front, told)
+        wrong = misfit(kind, actor_class_of(manifest.pods[manifest.owners[name]].actors[name]))
+        if wrong is not None:
+            raise ManifestError(manifest.name, name, front, f"{why} {wrong}")
 
 
 def _note_owners(pod: Pod, manifest: Manifest) -> None:
@@ -91,12 +120,12 @@ def _note_exposed(pod: Pod, manifest: Manifest) -> None:
 
 def _note_peers(pod: Pod, actor: str, factory: Any, manifest: Manifest) -> None:
     """Whom an actor can reach: those that it declares; else all actors of other pods."""
-    others = tuple(name for name, owner in manifest.owners.items() if owner != pod.name)
+    others = {name: manifest.pods[owner].actors[name] for name, owner in manifest.owners.items() if owner != pod.name}
     actor_class = actor_class_of(factory)
     if actor_class is None:
-        manifest.peers[actor] = manifest.uses[actor] = () if is_troupe(factory) else others
+        manifest.peers[actor] = manifest.uses[actor] = () if is_troupe(factory) else tuple(others)
         return
     declared = declared_peers(pod, actor_class, others)
     mentioned = mentioned_peers(pod, actor_class, declared, others)
-    manifest.peers[actor] = declared or others
+    manifest.peers[actor] = declared or tuple(others)
     manifest.uses[actor] = declared or mentioned

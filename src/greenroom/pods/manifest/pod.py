@@ -73,7 +73,10 @@ class Pod:
             why = f"Pod takes one actor without a name: write props({_label(actor)}, ...) to give it arguments"
             raise self.error(more[0], why)
         if actor is not None and actors:
-            raise self.error(actor, "Pod takes either one actor without a name or actors with names, not both")
+            name, label = next(iter(actors)), _label(actor)
+            why = f"{name!r} is no setting of Pod: give {label} arguments with props({label}, {name}=...)"
+            why += f". If it is another actor, both need names, as in Pod(one={label}, {name}=...)"
+            raise self.error(actor, why)
         if actor is None and not actors:
             raise self.error(None, "a pod needs an actor: Pod(Engine), or Pod(engine=Engine, config=Config)")
         for name, value, kind in (

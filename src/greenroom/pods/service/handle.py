@@ -10,7 +10,7 @@ from functools import partial
 from threading import Event
 from time import monotonic
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, overload
 
 from greenroom._core.connections.handlebase import HandleBase
 from greenroom._core.connections.shardedinbox import MessageInContext
@@ -87,6 +87,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
     thread. Messages of one handle arrive in order, lane by lane.
     """
 
+    __greenroom_is_handle__: ClassVar[bool] = True
     __slots__ = ("__weakref__", "_actor", "_context", "_is_peer", "_retry", "_slot", "_validate")
 
     def __init__(
@@ -205,6 +206,9 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
                 return
             if fate == REFUSED:
                 self._fail(message, lane)
+            if not self._context.is_playing:
+                self._forget(wake)
+                self._fail(message, lane, fate)
             try:
                 async with asyncio.timeout_at(deadline):
                     await change
@@ -315,9 +319,10 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
             why = slot.why
             says = self._context.kubelet_says()
             return ConnectTimeout(slot.name, patience, f"{why}; {says}" if says else why, message)
-        why = f"it has made none in {patience:g} s" if slot.inbox.is_open else "it does not run yet"
         if not self._context.is_playing:
-            why = "the troupe does not play yet"
+            why, remedy = "the troupe does not play yet", "Start it first"
+            return RingFull(slot.name, message, lane, slot.sizes[lane], why, remedy)
+        why = f"it has made none in {patience:g} s" if slot.inbox.is_open else "it does not run yet"
         return RingFull(slot.name, message, lane, slot.sizes[lane], why)
 
     # -- a thread that must not wait

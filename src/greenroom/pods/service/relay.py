@@ -7,13 +7,16 @@ waiting for one does not hold up what is sent to another.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actor.api.actor import Actor
-from greenroom.errors import ConnectTimeout, PodGone, RingFull
+from greenroom.errors import ConnectTimeout, NotSendable, PodGone, RingFull
 from greenroom.lanes import Lane
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.pods.service.handle import ServiceHandle
 
@@ -58,18 +61,30 @@ class RelayedHandle:
     def send(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """Send a message; see `ServiceHandle`."""
         patience = self._timeout if timeout is None else timeout
-        self._relay.ask_sync((message, lane, patience, True), timeout=patience + _MORE)
+        with _about(message):
+            self._relay.ask_sync((message, lane, patience, True), timeout=patience + _MORE)
 
     def try_send(self, message: object, *, lane: Lane = Lane.DATA) -> bool:
         """Send a message if that can be done now."""
-        sent: bool = self._relay.ask_sync((message, lane, None, False), timeout=self._timeout)
+        with _about(message):
+            sent: bool = self._relay.ask_sync((message, lane, None, False), timeout=self._timeout)
         return sent
 
     async def asend(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """As `send`, but awaits."""
         patience = self._timeout if timeout is None else timeout
-        await self._relay.ask((message, lane, patience, True), timeout=patience + _MORE)
+        with _about(message):
+            await self._relay.ask((message, lane, patience, True), timeout=patience + _MORE)
 
     def clone(self) -> RelayedHandle:
         """The same: a relay has one connection."""
         return self
+
+
+@contextmanager
+def _about(message: object) -> Iterator[None]:
+    """Let an error speak of the message, and not of what brings it to the relay."""
+    try:
+        yield
+    except NotSendable as exc:
+        raise NotSendable(message, exc.why) from None
