@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from typing import Any
 
 from greenroom import Actor
-from greenroom.errors import NotSendable
+from greenroom.errors import GreenroomError, NotSendable
 from greenroom.pods import ConnectTimeout, Handles, Mates, PodGone, ServiceHandle
 
 
@@ -52,6 +53,26 @@ class Unsendable(Actor[Any, None]):
             self.peers.sink.send(threading.Lock())
         except NotSendable as error:
             self.peers.sink.send(str(error))
+
+
+class Careless(Actor[Any, None]):
+    """Sends in ways that cannot be, and then what came of them."""
+
+    peers: WorkerPeers
+
+    async def receive(self, message: Any) -> None:
+        told: list[object] = []
+        sink: Any = self.peers.sink
+        for attempt in (
+            lambda: sink.asend("x", lane="control"),
+            lambda: sink.asend("x", timeout=-1),
+            lambda: asyncio.sleep(0, sink.send("x")),
+        ):
+            try:
+                await attempt()
+            except GreenroomError as error:
+                told.append(type(error).__name__)
+        await sink.asend((*told, await asyncio.to_thread(lambda: sink.is_gone), 0))
 
 
 class Forwarder(Actor[Any, None]):

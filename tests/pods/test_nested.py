@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from greenroom.errors import ManifestError
-from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel, Troupe
+from greenroom import SystemConfig
+from greenroom.errors import ManifestError, PodGone, TroupeEnding
+from greenroom.pods import Buffers, KubeletConfig, Pod, PodPhase, RestartPolicy, ShutdownMode, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
-from tests.pods.cast import Diary, Phases, doer, fail_with, finish, send_until_gone, troupe_class
+from tests.pods.cast import (
+    Diary,
+    Hold,
+    Phases,
+    doer,
+    fail_with,
+    finish,
+    playing,
+    send_until_gone,
+    troupe_class,
+)
 from tests.pods.guests import Caller
 
 ONCE = KubeletConfig(max_restarts=1)
@@ -50,7 +62,7 @@ def test_a_restart_within_is_nobodys_business_above(thread: ThreadModel) -> None
         echo.send(fail_with(ValueError("boom")))
         echo.send("after")
         diary.wait_for("after")
-        phases.wait("echo", PodPhase.RUNNING, restarts=1)
+        phases.wait("within.echo", PodPhase.RUNNING, restarts=1)
         assert troupe.status["within"].restarts == 0
 
 
@@ -136,3 +148,78 @@ def test_a_troupe_within_cannot_be_on_one_thread_or_in_one_process(thread: Threa
 def test_a_troupe_within_needs_a_pod_of_its_own() -> None:  # K9
     with pytest.raises(ManifestError, match="a pod of its own"):
         troupe_class(both=Pod(within=inner(Diary()), beside=doer(Diary())))
+
+
+def test_observers_tell_the_pods_of_two_troupes_within_apart() -> None:  # K15 K1
+    diary = Diary()
+    with troupe_class(one=Pod(inner(diary), expose=True), two=Pod(inner(diary), expose=True)).new() as troupe:
+        phases = Phases(troupe)
+        troupe.exposed().two.echo.send(finish)
+        phases.wait("two.echo", PodPhase.COMPLETED)
+        assert PodPhase.COMPLETED not in phases.of("one.echo")
+
+
+def flood(peer: str, told: Diary) -> Callable[[Any], None]:
+    """Told to a `Doer`: send to a peer until that is refused."""
+
+    def send(actor: Any) -> None:
+        told.write("begun")
+        try:
+            while True:
+                getattr(actor.peers, peer).send("more")
+        except PodGone as error:
+            told.write(type(error))
+            raise
+
+    return send
+
+
+TINY = Buffers(data=2)
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["fails", "completes"])
+@pytest.mark.parametrize("thread", THREADS)
+def test_a_troupe_within_that_comes_to_its_end_waits_for_no_sender_of_its_own(
+    thread: ThreadModel, fails: bool
+) -> None:  # K15 K5
+    diary, told = Diary(), Diary()
+    hold = Hold()
+    main = Pod(doer(diary), thread=ThreadModel.MAIN, expose=True, buffers=TINY)
+    within = troupe_class(echo=main, sender=Pod(doer(told), expose=True))
+    patient = KubeletConfig(max_restarts=0, connect_timeout=3600.0)
+    made = troupe_class(within=Pod(within, expose=True, kubelet=patient, watch=True, thread=thread))
+    with made.new() as troupe:
+        phases, handles = Phases(troupe), troupe.exposed().within
+        handles.echo.send(hold)
+        hold.wait()
+        handles.sender.send(flood("echo", told))
+        told.wait_for("begun")
+        hold.release(fail_with(ValueError("boom")) if fails else finish)
+        told.wait_for(TroupeEnding)
+        if fails:
+            phases.wait("within", PodPhase.RUNNING, restarts=1)
+            handles.echo.send("again")
+            diary.wait_for("again")
+        else:
+            phases.wait("within", PodPhase.COMPLETED)
+        assert troupe.system.ledger(troupe.system.actor("/within.sender/sender")).failed == 0
+    assert_ledger_balanced(troupe.system)
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_a_sender_within_that_waits_holds_up_the_end_no_longer_than_the_drain(thread: ThreadModel) -> None:  # K16
+    told = Diary()
+    hold = Hold()
+    within = troupe_class(echo=Pod(doer(Diary()), expose=True, buffers=TINY), sender=Pod(doer(told), expose=True))
+    troupe = troupe_class(within=Pod(within, expose=True, thread=thread)).new(
+        kubelet=KubeletConfig(drain_timeout=0.05, connect_timeout=3600.0), config=SystemConfig(stop_timeout=3600.0)
+    )
+    with playing(troupe) as call:
+        troupe.exposed().within.echo.send(hold)
+        hold.wait()
+        troupe.exposed().within.sender.send(flood("echo", told))
+        told.wait_for("begun")
+        troupe.stop(ShutdownMode.DRAIN_ALL)
+        told.wait_for(TroupeEnding)
+        hold.release()
+        assert call.join() is None

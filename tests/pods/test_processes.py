@@ -14,7 +14,7 @@ from greenroom.errors import NotSendable
 from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
 from tests.pods.cast import Diary, Phases, doer, fail_with, finish, send_until_gone, troupe_class
-from tests.pods.guests import Forwarder, Reporter, Settings, Unsendable, Worker, fail, where_it_may_run
+from tests.pods.guests import Careless, Forwarder, Reporter, Settings, Unsendable, Worker, fail, where_it_may_run
 
 ENDLESS = KubeletConfig(max_restarts=None, connect_timeout=3600.0)
 
@@ -180,6 +180,21 @@ def test_what_a_process_cannot_send_is_refused_by_its_own_name() -> None:  # K3 
         playing.exposed().worker.send("go")
         [told] = diary.wait_for_count(1)
     assert told.startswith("a lock cannot be sent to another process")
+
+
+def test_mistakes_of_a_sender_in_a_process_are_its_own_and_cut_off_nobody() -> None:  # K3 K4
+    diary = Diary()
+    troupe = troupe_class(
+        worker=Pod(Careless, thread=ThreadModel.PROCESS, expose=True),
+        sink=Pod(doer(diary), thread=ThreadModel.COOPERATIVE, expose=True),
+    )
+    with troupe.new() as playing:
+        worker = playing.exposed().worker
+        for _ in range(6):
+            worker.send("go")
+        told = diary.wait_for_count(6)
+        playing.exposed().sink.send(finish)
+        assert told == [("BadArgument", "ConfigError", "WaitsForItself", False, 0)] * 6
 
 
 def test_an_actor_that_no_process_could_import_is_refused_when_the_troupe_is_made() -> None:  # K9

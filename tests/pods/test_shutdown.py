@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from greenroom import Backoff, Lane, SystemConfig
-from greenroom.errors import GreenroomError, PodGone, TroupeFailed, WaitsForItself
+from greenroom.errors import GreenroomError, PodGone, SystemStopped, TroupeEnding, TroupeFailed, WaitsForItself
 from greenroom.pods import (
     Buffers,
     Bursts,
     KubeletConfig,
+    MainLoop,
     Pod,
     PodPhase,
     PodStatus,
@@ -34,6 +35,7 @@ from tests.pods.cast import (
     fail_with,
     finish,
     playing,
+    send_until_gone,
     troupe_class,
 )
 from tests.pods.test_error_table import THREADS
@@ -179,6 +181,16 @@ def test_close_in_an_actor_or_a_coroutine_is_refused_and_says_what_to_do() -> No
     troupe = troupe_class(worker=Pod(doer(diary), expose=True)).new(kubelet=PATIENT)
     asyncio.run(program())
     assert diary.entries == ["refused"]
+    assert_over(troupe)
+
+
+def test_close_in_a_main_loop_is_refused() -> None:  # K16
+    def loop(main: MainLoop) -> None:
+        with pytest.raises(WaitsForItself, match=r"use `stop\(\)` in an actor or a main loop"):
+            troupe.close()
+
+    troupe = troupe_class(worker=Pod(doer(Diary()))).new(kubelet=PATIENT)
+    assert InThread(lambda: troupe.play(loop)).join() is None
     assert_over(troupe)
 
 
@@ -487,6 +499,77 @@ def test_a_handler_that_is_refused_because_of_the_end_makes_it_no_failure() -> N
         troupe.stop(ShutdownMode.IMMEDIATE)
         assert call.join() is None
         assert_over(troupe)
+
+
+@pytest.mark.parametrize("mode", [ShutdownMode.IMMEDIATE, ShutdownMode.DRAIN_CONTROL], ids=lambda mode: mode.value)
+@pytest.mark.parametrize("thread", [*ThreadModel][:3], ids=lambda thread: thread.value)
+def test_an_actor_that_ends_its_troupe_and_sends_on_has_not_failed(thread: ThreadModel, mode: ShutdownMode) -> None:
+    told = Diary()  # K16, K13
+
+    def end(actor: Any) -> None:
+        troupe.stop(mode)
+        try:
+            actor.peers.other.send("late")
+        except PodGone as error:
+            told.write(type(error))
+            raise
+
+    troupe = troupe_class(worker=Pod(doer(Diary()), thread=thread, expose=True), other=Pod(doer(Diary()))).new(
+        kubelet=KubeletConfig(max_restarts=0)
+    )
+    troupe.exposed().worker.send(end)
+    assert InThread(troupe.play).join() is None
+    assert told.entries == [TroupeEnding]
+    assert troupe.status["worker"].phase is PodPhase.COMPLETED
+    assert assert_over(troupe).failed == 0
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_a_stop_at_any_moment_of_the_start_ends_the_troupe(main: bool) -> None:  # K16
+    for number in range(60):
+        troupe = troupe_class(
+            one=Pod(doer(Diary()), thread=ThreadModel.MAIN if main else ThreadModel.DEDICATED), two=Pod(doer(Diary()))
+        ).new(kubelet=PATIENT)
+        go = threading.Barrier(2)
+
+        def stop(go: threading.Barrier = go, troupe: Troupe[Any] = troupe, number: int = number) -> None:
+            go.wait(PATIENCE)
+            for _ in range(number * 50):
+                pass
+            troupe.stop()
+
+        def play(go: threading.Barrier = go, troupe: Troupe[Any] = troupe) -> None:
+            go.wait(PATIENCE)
+            troupe.play()
+
+        plays, stops = InThread(play), InThread(stop)
+        assert stops.join() is None
+        played = plays.join()
+        assert played is None or (isinstance(played, SystemStopped) and "the troupe 'Studio'" in str(played))
+        assert_over(troupe)
+
+
+def test_an_exception_in_the_block_ends_the_troupe_at_once() -> None:  # K16
+    diary = Diary()
+    hold = Hold()
+    made = troupe_class(worker=Pod(doer(diary), expose=True), other=Pod(doer(diary), expose=True))
+    troupe = made.new(kubelet=PATIENT)
+
+    def run() -> None:
+        with troupe:
+            worker = troupe.exposed().worker
+            worker.send(hold)
+            hold.wait()
+            worker.send("not handled")
+            raise KeyboardInterrupt
+
+    call = InThread(run)
+    hold.wait()
+    assert send_until_gone(troupe.exposed().other, "more").message == "more"
+    hold.release()
+    assert isinstance(call.join(), KeyboardInterrupt)
+    assert "not handled" not in diary.entries
+    assert_over(troupe)
 
 
 def test_while_control_is_drained_other_messages_are_refused_at_once() -> None:  # K16

@@ -123,6 +123,15 @@ class Assembly:
             for record in one.pods.values():
                 record.conclude()
 
+    def let_all_go(self, why: str) -> None:
+        """Nothing comes back, here or within."""
+        for one in self.all_of_them():
+            one.registry.let_all_go(f"the troupe {one.name!r} {why}")
+
+    def let_senders_wait(self, wait: bool) -> None:
+        """Whether actors of this troupe wait for others, who hold up its end."""
+        self.context.has_ended = not wait
+
     # -- wiring
 
     def _loop_dispatcher_of(self, pod: Pod) -> str | None:
@@ -172,7 +181,7 @@ class Assembly:
         mates = Mates({}, pod.name, tuple(pod.actors))
         record = self.pods[pod.name]
         for name, factory in pod.actors.items():
-            peers = {peer: self._handle(peer, is_peer=True) for peer in self._manifest.peers[name]}
+            peers = {peer: self._handle(peer, self.context) for peer in self._manifest.peers[name]}
             if pod.thread is ThreadModel.PROCESS and not self._is_simulated:
                 _validate_factory(pod, name, factory)
                 relayed = self._relay(f"{self._prefix}{name}-to", peers)
@@ -193,16 +202,16 @@ class Assembly:
                 found[name] = RelayedHandle(name, handle.pod, relay, self.config.connect_timeout)
         return found
 
-    def _handle(self, actor: str, is_peer: bool = False) -> Any:
-        """The handle of an actor; or, of a troupe within this one, those of what it exposes."""
+    def _handle(self, actor: str, home: HandleContext | None = None) -> Any:
+        """The handle of an actor, for one of the troupe `home`; or, of a troupe within, those of what it exposes."""
         owner = self._manifest.owners[actor]
         if owner in self.nested:
             nested = self.nested[owner]
-            return Exposed({name: nested._handle(name, is_peer) for name in nested._manifest.exposed}, nested.name)
+            return Exposed({name: nested._handle(name, home) for name in nested._manifest.exposed}, nested.name)
         record = self.pods[owner]
         is_remote = record.pod.thread is ThreadModel.PROCESS and not self._is_simulated
         connection = record.slot.connect(actor)
-        return ServiceHandle(record.slot, actor, self.context, connection, _validate if is_remote else None, is_peer)
+        return ServiceHandle(record.slot, actor, self.context, connection, _validate if is_remote else None, home)
 
     def bring_up(self, record: PodRecord) -> None:
         """Spawn what supervises a pod."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from _thread import get_ident
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from inspect import iscoroutinefunction
+from threading import RLock
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
@@ -103,6 +105,12 @@ class Troupe(_Typed[E]):
         # Whose failure ended the troupe; and whether its kubelet has a thread of its own.
         self._failed_pod: str | None = None
         self._own_thread = False
+        # Held by who begins to run it, or ends it without.
+        self._lock = RLock()
+        self._has_begun = False
+        # Whether the end was requested; and the thread that has called `play()`.
+        self._is_ending = False
+        self._caller = 0
         # What the main loop of a program has left with, to end it.
         self._exit: BaseException | None = None
         self._parts = Assembly(
@@ -112,7 +120,7 @@ class Troupe(_Typed[E]):
             self.system,
             self._ends,
             lambda: self._own_thread,
-            lambda: self.system.phase != Phase.RUNNING,
+            lambda: self._is_ending or self.system.phase != Phase.RUNNING,
         )
 
     @classmethod
@@ -163,25 +171,34 @@ class Troupe(_Typed[E]):
         if mainloop is not None:
             _require_main_loop(mainloop)
         self._begin(own_thread=True)
+        self._caller = get_ident()
         try:
             calls = None if mainloop is None else partial(self._call, mainloop)
             self.system._run_beside(self._main_thread(), calls, partial(self.stop, self._kubelet.shutdown))
         except SystemFailed as exc:
             raise self._failure(exc) from exc.__cause__
         finally:
-            self._parts.end()
+            self._end()
         if self._exit is not None:
             raise self._exit
 
     def _begin(self, own_thread: bool) -> None:
         """It is about to run, for the only time."""
-        phase = self.system.phase
-        if phase == Phase.RUNNING:
-            raise WaitsForItself(f"the troupe {self.name!r} is running already")
-        if phase != Phase.NEW:
-            raise SystemStopped(self.name, "troupe", f"make another, with {type(self).__name__}.new()")
-        self._own_thread = own_thread
-        self._parts.begin()
+        with self._lock:
+            phase = self.system.phase
+            if phase == Phase.RUNNING or (phase == Phase.NEW and self._has_begun):
+                raise WaitsForItself(f"the troupe {self.name!r} is running already")
+            if phase != Phase.NEW:
+                raise SystemStopped(self.name, "troupe", f"make another, with {type(self).__name__}.new()")
+            self._has_begun = True
+            self._own_thread = own_thread
+            self._parts.begin()
+
+    def _end(self) -> None:
+        """It does not run any more, or could not be started."""
+        self._parts.end()
+        self._has_begun = self.system.phase != Phase.NEW
+        self._caller = 0
 
     def _call(self, mainloop: Callable[[MainLoop], object], aio: asyncio.AbstractEventLoop) -> None:
         thread = self._main_thread()
@@ -212,7 +229,7 @@ class Troupe(_Typed[E]):
         try:
             self.system.__enter__()
         except BaseException:
-            self._parts.end()
+            self._end()
             raise
         return self
 
@@ -225,7 +242,7 @@ class Troupe(_Typed[E]):
         except SystemFailed as failed:
             raise self._failure(failed) from failed.__cause__
         finally:
-            self._parts.end()
+            self._end()
 
     async def __aenter__(self) -> Self:
         self._begin(own_thread=False)
@@ -235,7 +252,7 @@ class Troupe(_Typed[E]):
                 thread.begin()
             await self.system.__aenter__()
         except BaseException:
-            self._parts.end()
+            self._end()
             raise
         return self
 
@@ -248,13 +265,11 @@ class Troupe(_Typed[E]):
         except SystemFailed as failed:
             raise self._failure(failed) from failed.__cause__
         finally:
-            self._parts.end()
+            self._end()
 
     def _mode_after(self, kind: type[BaseException] | None) -> ShutdownMode:
-        """What becomes of messages when a block is left: in the ordinary way, by a signal, or by an exception."""
-        if kind is None or issubclass(kind, asyncio.CancelledError | KeyboardInterrupt):
-            return self._kubelet.shutdown
-        return ShutdownMode.IMMEDIATE
+        """What becomes of messages when a block is left: in the ordinary way, or by an exception."""
+        return self._kubelet.shutdown if kind is None else ShutdownMode.IMMEDIATE
 
     def _failure(self, failed: SystemFailed) -> TroupeFailed:
         cause = failed.__cause__ if failed.__cause__ is not None else failed
@@ -283,13 +298,15 @@ class Troupe(_Typed[E]):
         if timeout is not None:
             require_period("timeout", timeout)
         self._refuse_what_is_not_drained(mode)
-        if self.system.phase == Phase.NEW:
-            for part in (self.system._life, *([] if self.system._loops is None else self.system._loops.lives)):
-                part.loop.adopt()  # nothing runs yet: whoever ends it does that here and now
         to_drain, to_stop = self._times(mode, timeout)
+        with self._lock:
+            if self.system.phase == Phase.NEW and not self._has_begun:
+                for part in (self.system._life, *([] if self.system._loops is None else self.system._loops.lives)):
+                    part.loop.adopt()  # nothing runs yet: whoever ends it does that here and now
+                self.system._request_shutdown(to_stop, None)
+                self._parts.end()
+                return
         self.system._request_shutdown(to_drain + to_stop, None, to_drain)
-        if self.system.phase == Phase.STOPPED:
-            self._parts.end()
 
     def _times(self, mode: ShutdownMode, timeout: float | None) -> tuple[float, float]:
         """How many seconds messages have to be handled, and then actors to stop."""
@@ -298,7 +315,8 @@ class Troupe(_Typed[E]):
         return 0.0 if mode is ShutdownMode.IMMEDIATE else to_drain, max(to_stop, 0.001)
 
     def _refuse_what_is_not_drained(self, mode: ShutdownMode) -> None:
-        """Let nothing more be sent that would not be handled."""
+        """The troupe ends: let nothing more be sent that would not be handled."""
+        self._is_ending = True
         why = f"the troupe {self.name!r} is being shut down"
         for part in self._parts.all_of_them():
             if mode is ShutdownMode.IMMEDIATE:
@@ -308,9 +326,10 @@ class Troupe(_Typed[E]):
 
     def close(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
         """As `stop`, and block until the troupe has ended. From a plain thread."""
-        if self.system._is_in_handler() or asyncio._get_running_loop() is not None:
-            why = "close() would hold up what it waits for"
-            raise WaitsForItself(f"{why}: use `stop()` in an actor, and `await troupe.shutdown()` in a coroutine")
+        is_here = self._caller == get_ident() or asyncio._get_running_loop() is not None
+        if is_here or self.system._is_in_handler():
+            remedy = "use `stop()` in an actor or a main loop, and `await troupe.shutdown()` in a coroutine"
+            raise WaitsForItself(f"close() would hold up what it waits for: {remedy}")
         self.stop(mode, timeout)
         self.system._shutdown.over.wait(sum(self._times(mode, timeout)) + self.system.config.stop_timeout + 1.0)
 

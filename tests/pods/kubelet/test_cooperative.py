@@ -125,6 +125,35 @@ def test_what_the_kubelets_thread_sends_to_a_full_pod_is_put_down_and_sent_later
     assert len(diary.entries) == 32
 
 
+def test_control_from_the_kubelets_thread_does_not_wait_behind_data_that_was_put_down() -> None:  # K7, K12
+    diary, told = Diary(), Diary()
+    hold = Hold()
+
+    def send(actor: Any) -> None:
+        worker = actor.peers.worker
+        for number in range(64):
+            worker.send(number)
+        told.write(worker.try_send("tried", lane=Lane.CONTROL))
+        worker.send("cancel", lane=Lane.CONTROL)
+        told.write(worker.try_send("no room"))
+        told.write("sent")
+
+    troupe = troupe_class(
+        worker=Pod(doer(diary), expose=True, buffers=Buffers(data=32), bursts=Bursts(data=4)),
+        sender=Pod(doer(told), thread=COOPERATIVE, expose=True),
+    ).new(kubelet=PATIENT)
+    with playing(troupe):
+        troupe.exposed().worker.send(hold)
+        hold.wait()
+        troupe.exposed().sender.send(send)
+        told.wait_for("sent")
+        hold.release()
+        diary.wait_for_count(66)
+    assert told.entries == [True, False, "sent"]
+    assert diary.entries.index("cancel") <= 2 * 4
+    assert [one for one in diary.entries if isinstance(one, int)] == list(range(64))
+
+
 @pytest.mark.parametrize("size", [1, 4])
 def test_what_is_put_down_while_a_pod_is_away_is_bounded_and_flushed_after_its_restart(size: int) -> None:  # K7, K11
     diary, told = Diary(), Diary()

@@ -121,6 +121,17 @@ def test_who_names_a_time_is_called_again_after_it() -> None:  # K6
         diary.wait(lambda written: written == ["park"] * 3)
 
 
+def test_who_names_no_end_of_time_is_not_called_before_the_next_message() -> None:  # K6
+    diary = Diary()
+    troupe = troupe_class(one=Pod(parker(diary, float("inf"), float("inf")), expose=True)).new()
+    with troupe:
+        troupe.exposed().one.send("a")
+        diary.wait(lambda written: written[-1:] == ["park"] and "a" in written)
+        troupe.exposed().one.send("b")
+        diary.wait(lambda written: written[-1:] == ["park"] and "b" in written)
+    assert_over(troupe)
+
+
 @pytest.mark.parametrize("bad", [ValueError("no"), "sometimes", -1, True], ids=repr)
 def test_a_park_that_raises_or_says_what_means_nothing_is_a_failure(bad: Any) -> None:  # K6
     diary = Diary()

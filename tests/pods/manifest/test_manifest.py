@@ -473,6 +473,31 @@ def test_a_subclass_adds_pods_replaces_them_and_takes_them_away() -> None:  # K9
     assert repr(Derived.manifest.pods["two"].actor) == "props(Named, 'x')"
 
 
+def test_pods_are_inherited_as_other_attributes_are() -> None:  # K9
+    class Base(Troupe[Any]):
+        one = Pod(Idler)
+        two = Pod(Idler)
+
+    class Without(Base):
+        two = None  # type: ignore[assignment]
+
+    class Below(Without):
+        pass
+
+    class Left(Base):
+        pass
+
+    class Right(Base):
+        one = Pod(Counter)
+
+    class Both(Left, Right):
+        pass
+
+    assert list(Below.manifest.pods) == ["one"]
+    assert Both.manifest.pods["one"] is Both.one
+    assert Both.one.actor is Counter
+
+
 def test_handles_say_which_names_there_are() -> None:  # K9
     troupe = bad(engine=Pod(Idler, expose=True), config=Pod(Idler)).new()
     assert list(troupe.exposed()) == ["engine"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.connections.spscring import SENT, SpscRing
@@ -82,7 +82,7 @@ class Connection:
         self.wants_room = False
         self._on_room: deque[Callable[[], object]] = deque()
         # Messages, with their lanes, that a holder who must not wait has put down until they can be pushed; its own.
-        self.outbox: deque[tuple[object, Lane]] | None = None
+        self.outbox: Any = None
         # Whether its holder is gone.
         self.is_abandoned = False
 

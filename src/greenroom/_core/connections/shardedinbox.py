@@ -247,7 +247,7 @@ class ShardedInbox:
             outbox = connection.outbox if lanes is _ALL else None
             while outbox:
                 try:
-                    message, _ = outbox.popleft()
+                    message = outbox.take()
                 except IndexError:  # its holder was quicker
                     break
                 buried += self._bury(connection, target, message, why)

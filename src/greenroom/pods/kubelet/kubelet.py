@@ -70,7 +70,7 @@ class Kubelet(Actor):
 
     def pre_stop(self) -> None:
         """The troupe ends: nobody is to wait for a restart that does not come."""
-        self._troupe.registry.let_all_go(f"the troupe {self._troupe.name!r} is being shut down")
+        self._troupe.let_all_go("is being shut down")
         if self._troupe.outer is not None and not self._is_done:
             self._troupe.outer.enter(PodPhase.TERMINATING)
 
@@ -78,7 +78,7 @@ class Kubelet(Actor):
         """Nothing is decided any more. If it was not the troupe's end, it is now: nobody looks after the pods."""
         self._troupe.heart.end()
         self._cancel_alarms()
-        self._troupe.registry.let_all_go(f"the troupe {self._troupe.name!r} has ended")
+        self._troupe.let_all_go("has ended")
         if self._troupe.outer is not None and self._troupe.outer.status.phase is PodPhase.TERMINATING:
             self._troupe.outer.enter(PodPhase.COMPLETED)
         if not self._is_stopping() and not self._is_done:
@@ -241,9 +241,11 @@ class Kubelet(Actor):
         self._ended = cause, pod
         self._has_told = False
         self._cancel_alarms()
+        self._troupe.let_senders_wait(False)
         for one in self._pods.values():
             one.is_revived = True
-            one.slot.withdraw(f"its troupe {self._troupe.name!r} has {'ended' if cause is None else 'failed'}")
+            why = f"its troupe {self._troupe.name!r} has {'ended' if cause is None else 'failed'}"
+            one.slot.withdraw(why, wake=True)
             if one.ref is not None and not one.has_gone:
                 cell = one.ref._cell
                 cell.loop.host.request_end(cell, SHUTDOWN)
@@ -260,6 +262,7 @@ class Kubelet(Actor):
             return
         if decision is Decision.RESTART:
             self._ended = None
+            self._troupe.let_senders_wait(True)
             self._window = Window(self._config.max_restarts, self._config.within)
             self._troupe.outer.enter(PodPhase.PENDING, restarts=1)
             for pod in self._pods.values():

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from enum import Enum
 from inspect import isawaitable
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.timing.timers import Alarm
@@ -144,6 +145,8 @@ class _Place(FailureSource):
         if said is Park.BUSY:
             self._wants_more = True
         elif isinstance(said, int | float) and not isinstance(said, bool) and said >= 0:
+            if said == inf:
+                return  # not before the next message
             self._alarm = _ParkAlarm(self._cell, self._cell.loop.now() + said, self)
         elif said is not None and said is not Park.IDLE:
             raise TypeError(f"park() returned {said!r}: it must be Park.IDLE, Park.BUSY, a number of seconds, or None")

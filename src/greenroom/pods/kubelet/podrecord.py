@@ -105,7 +105,7 @@ class PodRecord:
                 return False
             status = self.status = PodStatus(phase, reason, self.status.restarts + restarts)
         if self._hooks.pod_changed:
-            self._hooks.emit("pod_changed", self.name, status)
+            self._hooks.emit("pod_changed", self.slot.name, status)
         return True
 
     def conclude(self) -> None:

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from greenroom.pods.kubelet.heartbeat import Heart
     from greenroom.pods.kubelet.podrecord import PodRecord
     from greenroom.pods.manifest.settings import KubeletConfig
-    from greenroom.pods.service.registry import PodRegistry
 
 __all__ = ["Ends", "TroupeParts"]
 
@@ -23,13 +22,20 @@ class TroupeParts(Protocol):
     name: str
     config: KubeletConfig
     pods: dict[str, PodRecord]
-    registry: PodRegistry
     heart: Heart
     # What the troupe is to the kubelet above, if it is within another.
     outer: PodRecord | None
     ends: Ends
     # Whether the kubelet's thread is its own, and not that of a program's asyncio.
     has_own_thread: Callable[[], bool]
+
+    def let_all_go(self, why: str) -> None:
+        """None of its pods will come back, nor of those of troupes within. `why` is what has become of a troupe."""
+        ...
+
+    def let_senders_wait(self, wait: bool) -> None:
+        """Whether its actors wait for room, and for pods that are restarted."""
+        ...
 
     def bring_up(self, record: PodRecord) -> None:
         """Spawn what supervises a pod."""

@@ -24,6 +24,8 @@ class Manifest:
 
     name: str
     pods: dict[str, Pod] = field(default_factory=dict)
+    body: dict[str, Pod | None] = field(default_factory=dict)
+    """What this class body says, apart from its bases: None for what is no pod any more."""
     owners: dict[str, str] = field(default_factory=dict)
     """The pod of each actor."""
     peers: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -43,8 +45,6 @@ def read_manifest(
 ) -> Manifest:
     """Check a class body; a mistake is a `ManifestError` that begins with the line. No pod may have a `taken` name."""
     manifest = Manifest(name)
-    for base in bases:
-        manifest.pods.update(base.pods)
     for attribute, value in body.items():
         if isinstance(value, Pod):
             if value.name and value.name != attribute:
@@ -53,10 +53,17 @@ def read_manifest(
             if attribute in taken:
                 raise value.error(value, f"a pod cannot be called {attribute!r}: Troupe has an attribute of this name")
             value.settle_name(attribute)
-            manifest.pods[attribute] = value
+            manifest.body[attribute] = value
         else:
             _check_that_no_pod_is_meant(name, attribute, value)
-            manifest.pods.pop(attribute, None)
+            if any(attribute in base.body for base in bases):
+                manifest.body[attribute] = None
+    for said in (*(base.body for base in bases), manifest.body):
+        for attribute, pod in said.items():
+            if pod is None:
+                manifest.pods.pop(attribute, None)
+            else:
+                manifest.pods[attribute] = pod
     pods = list(manifest.pods.values())
     for pod in pods:
         check_actors(pod)

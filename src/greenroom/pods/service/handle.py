@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from _thread import get_ident
-from collections import deque
 from contextlib import suppress
 from functools import partial
 from threading import Event
@@ -18,6 +17,7 @@ from greenroom._core.connections.spscring import CLOSED, FULL, SENT
 from greenroom._core.current import ticking_here
 from greenroom.errors import ConnectTimeout, HandleHeld, PodGone, RingFull, TroupeEnding
 from greenroom.lanes import Lane, as_lane
+from greenroom.pods.service.outbox import Outbox
 from greenroom.pods.service.registry import CONNECTED, GONE, PodSlot
 from greenroom.policy.specs import require_period
 
@@ -68,6 +68,8 @@ class HandleContext:
         self.connect_timeout = connect_timeout
         # Whether the troupe is on its way to its end.
         self.is_ending = is_ending
+        # Whether it has ended, within a troupe that goes on: its actors are to wait for nobody any more.
+        self.has_ended = False
         # The kubelet's loop, and those of the kubelets above: their threads must never wait for a pod, which waits for
         # them.
         self.loops = loops
@@ -88,7 +90,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
     """
 
     __greenroom_is_handle__: ClassVar[bool] = True
-    __slots__ = ("__weakref__", "_actor", "_context", "_is_peer", "_retry", "_slot", "_validate")
+    __slots__ = ("__weakref__", "_actor", "_context", "_home", "_retry", "_slot", "_validate")
 
     def __init__(
         self,
@@ -97,7 +99,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         context: HandleContext,
         connection: Connection,
         validate: Callable[[object], None] | None = None,
-        is_peer: bool = False,
+        home: HandleContext | None = None,
     ) -> None:
         super().__init__(connection)
         self._slot = slot
@@ -105,8 +107,8 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         self._context = context
         # Raises if a message cannot be sent to where the pod is.
         self._validate = validate
-        # Whether an actor of the same troupe holds it: what that sends when the troupe ends is nobody's failure.
-        self._is_peer = is_peer
+        # The troupe of the actor that holds it, if one does: what that sends when the troupe ends is nobody's failure.
+        self._home = home
         # What has been asked to call when what was put down may be sent, if anything has.
         self._retry: Callable[[], object] | None = None
         self._is_plain = self._sends_plainly()
@@ -178,7 +180,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         Raises `PodGone` when the pod will not come back.
         """
         lane = self._prepare(message, lane, None)
-        if self._connection.outbox or self._offer(message, lane) != SENT:
+        if self._has_put_down(lane) or self._offer(message, lane) != SENT:
             if not self._slot.refuses(lane):
                 return False
             self._fail(message, lane)
@@ -206,7 +208,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
                 return
             if fate == REFUSED:
                 self._fail(message, lane)
-            if not self._context.is_playing:
+            if not self._context.is_playing or self._is_let_go():
                 self._forget(wake)
                 self._fail(message, lane, fate)
             try:
@@ -220,13 +222,13 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
     def clone(self) -> ServiceHandle[D, C, M]:
         """Another connection to the same actor, for another holder. Its rings are made now."""
         connection = self._slot.connect(self._actor, self._connection.sender())
-        return ServiceHandle(self._slot, self._actor, self._context, connection, self._validate, self._is_peer)
+        return ServiceHandle(self._slot, self._actor, self._context, connection, self._validate, self._home)
 
     # -- what cannot simply be pushed
 
     def _send_otherwise(self, message: Any, lane: Lane, timeout: float | None) -> None:
         lane = self._prepare(message, lane, timeout)
-        fate = CLOSED if self._connection.outbox else self._offer(message, lane)
+        fate = CLOSED if self._has_put_down(lane) else self._offer(message, lane)
         if fate == SENT:
             return
         if self._slot.refuses(lane):
@@ -262,15 +264,20 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         fate: int = self._connection.offer(message, lane)
         return fate
 
+    def _has_put_down(self, lane: Lane) -> bool:
+        """Whether messages of this lane wait to be sent before any other."""
+        outbox = self._connection.outbox
+        return outbox is not None and outbox.count(lane) > 0
+
     def _offer_or_wait(self, message: object, lane: Lane, wake: Callable[[], object]) -> int:
         """Offer a message; if it is not taken, `wake` is called when that may have changed."""
         connection = self._connection
         if not self._slot.tell_change(wake):
             return REFUSED
-        fate = CLOSED if connection.outbox else FULL
+        fate = CLOSED if self._has_put_down(lane) else FULL
         try:
             connection.ask_for_room(wake)
-            if not connection.outbox:
+            if not self._has_put_down(lane):
                 fate = self._offer(message, lane)
             if fate == CLOSED and self._slot.refuses(lane):
                 fate = REFUSED
@@ -293,12 +300,19 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
                 return
             if fate == REFUSED:
                 self._fail(message, lane)
+            if self._is_let_go():
+                self._forget(change.set)
+                self._fail(message, lane, fate)
             try:
                 is_late = not change.wait(max(0.0, deadline - monotonic()))
             finally:
                 self._forget(change.set)
             if is_late:
                 self._fail(message, lane, fate, patience)
+
+    def _is_let_go(self) -> bool:
+        """Whether its holder is to wait no longer, because the troupe of that has ended."""
+        return self._home is not None and self._home.has_ended
 
     def _fail(self, message: object, lane: Lane, fate: int = REFUSED, patience: float = 0.0) -> NoReturn:
         """A message cannot be sent: raise."""
@@ -313,8 +327,9 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
     def _error(self, message: object, lane: Lane, fate: int, patience: float) -> ConnectTimeout | RingFull | PodGone:
         """What to tell who has waited in vain, or cannot send at all."""
         slot = self._slot
-        if slot.refuses(lane):
-            return slot.gone(message, TroupeEnding if self._is_peer and self._context.is_ending() else PodGone)
+        if slot.refuses(lane) or self._is_let_go():
+            is_ending = self._home is not None and (self._home.has_ended or self._home.is_ending())
+            return slot.gone(message, TroupeEnding if is_ending else PodGone)
         if fate == CLOSED and slot.state != CONNECTED:
             why = slot.why
             says = self._context.kubelet_says()
@@ -342,19 +357,18 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
     def _put_in_outbox(self, message: object, lane: Lane, here: Loop) -> None:
         """Put a message down until it can be sent, in its turn."""
         connection = self._connection
-        outbox = connection.outbox
-        bound = self._slot.sizes[Lane.DATA]
-        if outbox is not None and len(outbox) >= bound:
+        if connection.outbox is None:
+            connection.outbox = Outbox()
+        bound = self._slot.sizes[lane]
+        if connection.outbox.count(lane) >= bound:
             why = "its holder is on a thread that must not wait for the pod, and has put down as many as it may"
             raise RingFull(self._slot.name, message, lane, bound, why)
-        if outbox is None:
-            outbox = connection.outbox = deque()
         admission = self._slot.loop.admission
         if admission.propagation is not None:
             message = MessageInContext(message, admission.propagation.take_along(connection.sender()))
-        outbox.append((message, lane))
+        connection.outbox.put(message, lane)
         self._is_plain = False
-        if len(outbox) == 1:
+        if self._retry is None:
             self._try_again_later(here)
 
     def _try_again_later(self, here: Loop) -> None:
@@ -363,10 +377,13 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         connection.ask_for_room(wake)
         if not self._slot.tell_change(wake):
             wake()
-        elif connection.outbox:
-            ring = connection.ring_of(connection.outbox[0][1])
-            if not ring.is_closed() and ring.count() < ring.capacity:
-                wake()  # there is room by now
+        elif any(self._takes_more(lane) for lane in connection.outbox.lanes()):
+            wake()  # there is room by now
+
+    def _takes_more(self, lane: Lane) -> bool:
+        ring = self._connection.ring_of(lane)
+        has_room: bool = ring.count() < ring.capacity
+        return has_room and not ring.is_closed()
 
     def _send_outbox(self, here: Loop) -> None:
         """Send what was put down, as far as that goes. On its holder's thread."""
@@ -374,22 +391,21 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         if self._retry is not None:
             self._forget(self._retry)
             self._retry = None
-        outbox = connection.outbox
-        while outbox:
-            try:
-                message, lane = outbox.popleft()
-            except IndexError:  # the pod is gone, and they are dead letters
-                break
-            if connection.offer(message, lane) == SENT:
-                continue
-            if not self._slot.refuses(lane):
-                outbox.appendleft((message, lane))
-                break
-            self._slot.bury(connection, message)
-        if not outbox:
+        for lane in connection.outbox.lanes():
+            connection.outbox.send(lane, partial(self._send_or_bury, lane))
+        if not connection.outbox:
             self._is_plain = self._sends_plainly()
         else:
             self._try_again_later(here)
+
+    def _send_or_bury(self, lane: Lane, message: object) -> bool:
+        """Send something that was put down, or see that it never can be; False if it has to wait on."""
+        if self._connection.offer(message, lane) == SENT:
+            return True
+        if not self._slot.refuses(lane):
+            return False
+        self._slot.bury(self._connection, message)
+        return True
 
 
 def _wake(aio: asyncio.AbstractEventLoop, change: asyncio.Future[None]) -> None:

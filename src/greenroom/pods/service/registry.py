@@ -99,8 +99,8 @@ class PodSlot:
         self.inbox.open()
         _call(waiters)
 
-    def withdraw(self, why: str) -> None:
-        """The pod does not run: let nothing be sent until it is published again."""
+    def withdraw(self, why: str, wake: bool = False) -> None:
+        """The pod does not run: let nothing be sent until it is published again. `wake` those who wait to see why."""
         with self.lock:
             if self.state == GONE:
                 return
@@ -109,6 +109,8 @@ class PodSlot:
             self.inbox.close()
             for _, connection in self._connections:
                 connection.close()
+            waiters = self._take_waiters() if wake else []
+        _call(waiters)
 
     def revive(self) -> None:
         """The pod may come back, though it was gone: its whole troupe is brought up again."""

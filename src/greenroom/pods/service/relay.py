@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actor.api.actor import Actor
-from greenroom.errors import ConnectTimeout, NotSendable, PodGone, RingFull
-from greenroom.lanes import Lane
+from greenroom.errors import NotSendable, WaitsForItself
+from greenroom.lanes import Lane, as_lane
+from greenroom.policy.specs import require_period
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,13 +31,16 @@ class PeerRelay(Actor[Any, Any]):
     """Sends with one handle, for an actor of a pod in another process."""
 
     __greenroom_stays_on_loop__ = True
-    answers: ClassVar[tuple[type[Exception], ...]] = (PodGone, ConnectTimeout, RingFull)
+    # Whatever goes wrong is the sender's to know, and none of this actor's business.
+    answers: ClassVar[tuple[type[Exception], ...]] = (Exception,)
 
     def __init__(self, handle: ServiceHandle) -> None:
         self._handle: Any = handle
 
-    async def receive(self, message: tuple[object, Lane, float | None, bool]) -> object:
-        """Send a message: whether that was possible."""
+    async def receive(self, message: tuple[object, Lane, float | None, bool] | str) -> object:
+        """Send a message: whether that was possible. Or say what the handle says of itself."""
+        if isinstance(message, str):
+            return getattr(self._handle, message)
         content, lane, timeout, waits = message
         if not waits:
             return self._handle.try_send(content, lane=lane)
@@ -58,23 +62,43 @@ class RelayedHandle:
     def __repr__(self) -> str:
         return f"<ServiceHandle of {self.name} in the pod {self.pod}, by relay>"
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the pod has ended for good."""
+        return bool(self._ask("is_gone"))
+
+    @property
+    def waiting(self) -> int:
+        """How many messages of this handle the pod has not taken in yet."""
+        waiting: int = self._ask("waiting")
+        return waiting
+
+    def _ask(self, what: str) -> Any:
+        return self._relay.ask_sync(what, timeout=self._timeout)
+
     def send(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """Send a message; see `ServiceHandle`."""
-        patience = self._timeout if timeout is None else timeout
-        with _about(message):
-            self._relay.ask_sync((message, lane, patience, True), timeout=patience + _MORE)
+        patience = self._patience(timeout)
+        with _about(message, self.name):
+            self._relay.ask_sync((message, as_lane(lane), patience, True), timeout=patience + _MORE)
 
     def try_send(self, message: object, *, lane: Lane = Lane.DATA) -> bool:
         """Send a message if that can be done now."""
-        with _about(message):
-            sent: bool = self._relay.ask_sync((message, lane, None, False), timeout=self._timeout)
+        with _about(message, self.name):
+            sent: bool = self._relay.ask_sync((message, as_lane(lane), None, False), timeout=self._timeout)
         return sent
 
     async def asend(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """As `send`, but awaits."""
-        patience = self._timeout if timeout is None else timeout
-        with _about(message):
-            await self._relay.ask((message, lane, patience, True), timeout=patience + _MORE)
+        patience = self._patience(timeout)
+        with _about(message, self.name):
+            await self._relay.ask((message, as_lane(lane), patience, True), timeout=patience + _MORE)
+
+    def _patience(self, timeout: float | None) -> float:
+        if timeout is None:
+            return self._timeout
+        require_period("timeout", timeout)
+        return timeout
 
     def clone(self) -> RelayedHandle:
         """The same: a relay has one connection."""
@@ -82,9 +106,12 @@ class RelayedHandle:
 
 
 @contextmanager
-def _about(message: object) -> Iterator[None]:
-    """Let an error speak of the message, and not of what brings it to the relay."""
+def _about(message: object, peer: str) -> Iterator[None]:
+    """Let an error speak of the message and of the peer, and not of the relay and what it is sent."""
     try:
         yield
     except NotSendable as exc:
         raise NotSendable(message, exc.why) from None
+    except WaitsForItself:
+        why = f"sending to the peer {peer!r} from another process waits for an answer, which holds up this coroutine"
+        raise WaitsForItself(f"{why}: write `await self.peers.{peer}.asend(...)`") from None
