@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from greenroom import Actor, ActorSystem, Backoff, Lane, OnRestart, props
-from greenroom.errors import ConnectTimeout, PodGone, RingFull, TroupeFailed
+from greenroom.errors import ConnectTimeout, PodGone, RingFull, SimulationRefused, TroupeFailed
 from greenroom.ledger import Ledger
 from greenroom.pods import Buffers, Bursts, KubeletConfig, Pod, ShutdownMode, ThreadModel, Troupe
 from greenroom.testing import Simulation, assert_ledger_balanced, explore
+from tests.pods.cast import Diary, doer, troupe_class
 
 SENT = 12
 REFUSED = (PodGone, ConnectTimeout, RingFull)
@@ -187,3 +188,14 @@ def test_without_crashes_all_is_handled_in_order() -> None:  # K4
 
     for seed in range(100):
         Simulation(seed).run_main(main)
+
+
+def test_a_troupe_in_a_simulation_is_run_by_async_with() -> None:
+    async def program(system: ActorSystem) -> None:
+        troupe = troupe_class(one=Pod(doer(Diary()))).new()
+        with pytest.raises(SimulationRefused, match="use `async with troupe:`"), troupe:
+            pass
+        async with troupe:
+            pass
+
+    Simulation(seed=1).run(program)

@@ -12,7 +12,7 @@ from threading import RLock
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
-from greenroom.errors import BadArgument, SystemFailed, SystemStopped, TroupeFailed, WaitsForItself
+from greenroom.errors import BadArgument, SimulationRefused, SystemFailed, SystemStopped, TroupeFailed, WaitsForItself
 from greenroom.lanes import Lane
 from greenroom.pods.assembly import Assembly
 from greenroom.pods.kubelet.heartbeat import Heartbeat
@@ -190,6 +190,8 @@ class Troupe(_Typed[E]):
                 raise WaitsForItself(f"the troupe {self.name!r} is running already")
             if phase != Phase.NEW:
                 raise SystemStopped(self.name, "troupe", f"make another, with {type(self).__name__}.new()")
+            if own_thread and self.system._loop.director is not None:
+                raise SimulationRefused("running a troupe on threads of its own", "use `async with troupe:` here")
             self._has_begun = True
             self._own_thread = own_thread
             self._parts.begin()
