@@ -259,6 +259,27 @@ def test_a_loop_that_closes_makes_dead_letters_of_what_the_rings_hold() -> None:
     assert connection.offer("later", Lane.DATA) == CLOSED
 
 
+def test_connections_may_be_made_while_others_take_turns() -> None:  # K4
+    desk = Desk()
+    threads, each = 2, 1000
+
+    def send(sender: int) -> None:
+        for number in range(each):
+            connection = desk.connect(1)
+            assert connection.offer((sender, number), Lane.DATA) == SENT
+            connection.abandon()
+
+    senders = [threading.Thread(target=send, args=(sender,)) for sender in range(threads)]
+    for thread in senders:
+        thread.start()
+    desk.inbox.open()
+    while any(thread.is_alive() for thread in senders):
+        desk.loop.tick()
+    desk.loop.run_until_idle()
+    assert sorted(desk.handled) == [(sender, number) for sender in range(threads) for number in range(each)]  # type: ignore[type-var]
+    assert desk.inbox.connections == []
+
+
 def test_a_connection_whose_holder_is_gone_is_forgotten_when_it_is_empty() -> None:
     desk = Desk()
     connection = desk.connect()

@@ -22,9 +22,10 @@ cdef class MessageInContext:
 cdef class ShardedInbox:
     cdef Admission _admission
     cdef list _bursts
-    cdef object _burying
+    cdef object _burying, _arrived
     cdef readonly Doorbell bell
     cdef readonly list connections
+    cdef list _turns
     cdef Py_ssize_t _first, _phase
     cdef readonly bint is_open
     cdef public bint is_stalled

@@ -12,6 +12,7 @@ holders take turns.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from threading import RLock
 
@@ -47,10 +48,12 @@ class ShardedInbox:
 
     __slots__ = (
         "_admission",
+        "_arrived",
         "_bursts",
         "_burying",
         "_first",
         "_phase",
+        "_turns",
         "bell",
         "connections",
         "is_open",
@@ -64,7 +67,11 @@ class ShardedInbox:
         self._bursts = [half, bursts[Lane.MANAGEMENT], half, bursts[Lane.DATA], bursts[Lane.LOG]]
         self.bell = Doorbell(inbound)
         self._burying = RLock()
+        # All connections. Other threads add to them, so compiled code takes a copy, and never an item by its position.
         self.connections: list[Connection] = []
+        # Those that take turns, for the loop's thread alone; and those that it has not seen yet.
+        self._turns: list[Connection] = []
+        self._arrived: deque[Connection] = deque()
         # Whose turn it is to be the first of a burst, and which part of the cycle is next.
         self._first = 0
         self._phase = 0
@@ -79,6 +86,7 @@ class ShardedInbox:
         """A new connection. From any thread."""
         connection = Connection(self.bell, sizes, sender)
         self.connections.append(connection)
+        self._arrived.append(connection)
         return connection
 
     def waits(self) -> bool:
@@ -126,6 +134,8 @@ class ShardedInbox:
         return moved
 
     def _next_burst(self) -> int:
+        while self._arrived:
+            self._turns.append(self._arrived.popleft())
         skipped = 0
         while skipped < _PHASES:
             phase = self._phase
@@ -139,13 +149,14 @@ class ShardedInbox:
         return 0
 
     def _forget_abandoned(self) -> None:
-        for connection in list(self.connections):
+        for connection in list(self._turns):
             if connection.is_abandoned and connection.queued() == 0:
                 self.connections.remove(connection)
+                self._turns.remove(connection)
 
     def _move(self, lane: Lane, burst: int) -> int:
         """Move up to `burst` messages of one lane, in turns."""
-        connections = self.connections
+        connections = self._turns
         count = len(connections)
         if count == 0:
             return 0
