@@ -71,6 +71,11 @@ class QuietLoops:
             thread.post(quiet.give_up)
 
     def busy(self) -> list[str]:
-        """The paths of the actors that are at work on the home loop, which other loops are awake, and one in others."""
-        others = [quiet.witness() if thread.loop.runq.asleep else thread.label for thread, quiet in self._others]
+        """The paths of the actors that are at work on the home loop; of each other one, one actor when it was last seen.
+
+        A loop that is awake, and on which nobody was at work when it was last seen, goes by its own name.
+        """
+        others = [
+            quiet.witness() or (None if thread.loop.runq.asleep else thread.label) for thread, quiet in self._others
+        ]
         return [*self._home.busy(), *(name for name in others if name is not None)]
