@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import SystemConfig
+from greenroom import Backoff, SystemConfig
 from greenroom.errors import ManifestError, PodGone, TroupeEnding
 from greenroom.pods import Buffers, KubeletConfig, Pod, PodPhase, RestartPolicy, ShutdownMode, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
@@ -148,6 +148,68 @@ def test_a_troupe_within_cannot_be_on_one_thread_or_in_one_process(thread: Threa
 def test_a_troupe_within_needs_a_pod_of_its_own() -> None:  # K9
     with pytest.raises(ManifestError, match="a pod of its own"):
         troupe_class(both=Pod(within=inner(Diary()), beside=doer(Diary())))
+
+
+DEEP = ("middle", "other", "middle.inner", "middle.bad", "middle.inner.deep")
+
+
+def three_deep(diary: Diary, watch: bool, bad: ThreadModel = ThreadModel.DEDICATED) -> type[Troupe[Any]]:
+    deepest = troupe_class(deep=Pod(doer(diary), expose=True))
+    middle = troupe_class(inner=Pod(deepest, expose=True), bad=Pod(doer(diary), thread=bad, expose=True))
+    within = Pod(middle, expose=True, watch=watch, kubelet=KubeletConfig(max_restarts=0))
+    return troupe_class(middle=within, other=Pod(doer(diary), expose=True))
+
+
+@pytest.mark.parametrize("before", ["runs", "has ended"])
+def test_a_troupe_that_is_brought_up_again_brings_up_those_within(before: str) -> None:  # K15
+    diary = Diary()
+    with three_deep(diary, watch=True).new() as troupe:
+        assert set(troupe.status) == set(DEEP)
+        phases, middle = Phases(troupe), troupe.exposed().middle
+        for restarts in (1, 2):
+            if before == "has ended":
+                middle.inner.deep.send(finish)
+                phases.wait("middle.inner", PodPhase.COMPLETED)
+                send_until_gone(middle.inner.deep, "more")
+            middle.bad.send(fail_with(ValueError("boom")))
+            phases.wait("middle", PodPhase.RUNNING, restarts=restarts)
+            middle.inner.deep.send(f"deep {restarts}")
+            middle.bad.send(f"bad {restarts}")
+            diary.wait_for(f"deep {restarts}", f"bad {restarts}")
+        troupe.exposed().other.send("undisturbed")
+        diary.wait_for("undisturbed")
+        assert troupe.status["other"].restarts == 0
+    assert_ledger_balanced(troupe.system)
+    assert {one.phase for one in troupe.status.values()} == {PodPhase.COMPLETED}
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["fails", "completes"])
+def test_a_troupe_that_is_gone_takes_those_within_along_and_nobody_else(fails: bool) -> None:  # K15
+    diary = Diary()
+    bad = ThreadModel.DEDICATED if fails else ThreadModel.MAIN
+    with three_deep(diary, watch=False, bad=bad).new() as troupe:
+        phases, middle = Phases(troupe), troupe.exposed().middle
+        middle.bad.send(fail_with(ValueError("boom")) if fails else finish)
+        phases.wait("middle", PodPhase.FAILED if fails else PodPhase.COMPLETED)
+        send_until_gone(middle.inner.deep, "more")
+        troupe.exposed().other.send("undisturbed")
+        diary.wait_for("undisturbed")
+    assert_ledger_balanced(troupe.system)
+
+
+def test_a_watched_troupe_is_brought_up_again_after_the_backoff_and_its_senders_wait() -> None:  # K15 K11
+    diary = Diary()
+    backing_off = KubeletConfig(max_restarts=3, backoff=Backoff(min=0.05, max=0.05))
+    with outer(inner(diary), diary, watch=True).new(kubelet=backing_off) as troupe:
+        phases, echo = Phases(troupe), troupe.exposed().within.echo
+        for restarts in (1, 2):
+            for _ in range(2):
+                echo.send(fail_with(ValueError("boom")))
+            echo.send(f"again {restarts}")
+            phases.wait("within", PodPhase.RUNNING, restarts=restarts)
+            echo.send(f"more {restarts}")
+            diary.wait_for(f"more {restarts}")
+    assert_ledger_balanced(troupe.system)
 
 
 def test_observers_tell_the_pods_of_two_troupes_within_apart() -> None:  # K15 K1

@@ -17,7 +17,7 @@ from greenroom.actor.life.restarting import start_again
 from greenroom.errors import ActorTerminated, Fatal, PodRestartLimit, SystemStopped
 from greenroom.errors.base import add_note, counted, in_words
 from greenroom.exits import NORMAL, SHUTDOWN, ExitReason
-from greenroom.pods.kubelet.notices import Decision, PodEnded, PodStarted, RestartDue, Verdict
+from greenroom.pods.kubelet.notices import Decision, OuterEnds, PodEnded, PodStarted, RestartDue, Verdict
 from greenroom.pods.manifest.phases import PodPhase
 from greenroom.pods.manifest.settings import ThreadModel
 from greenroom.policy.backoff import next_delay
@@ -112,6 +112,7 @@ class Kubelet(Actor):
                     return None  # that was in an earlier life of its troupe
                 pod.has_gone = True
             if self._ended is not None:
+                pod.has_gone = pod.has_gone or pod.is_nested
                 self._see_whether_all_are_gone()
             else:
                 self._pod_ended(message.pod, message.reason, message.alone)
@@ -121,6 +122,12 @@ class Kubelet(Actor):
                 self._troupe.outer.troupe_runs()
         elif isinstance(message, Verdict):
             self._outer_has_decided(message.decision)
+        elif isinstance(message, OuterEnds):
+            if self._ended is None:
+                self._end_all(None, None)
+            else:  # it has ended before, and waits for a decision that does not come
+                self._has_told = False
+                self._see_whether_all_are_gone()
         elif isinstance(message, RestartDue):
             alarm = self._alarms.get(message.pod.name)
             if alarm is not None and alarm.notice is message and not self._is_stopping():
@@ -246,10 +253,17 @@ class Kubelet(Actor):
             one.is_revived = True
             why = f"its troupe {self._troupe.name!r} has {'ended' if cause is None else 'failed'}"
             one.slot.withdraw(why, wake=True)
-            if one.ref is not None and not one.has_gone:
+            if one.is_nested:
+                self._end_troupe_within(one)
+            elif one.ref is not None and not one.has_gone:
                 cell = one.ref._cell
                 cell.loop.host.request_end(cell, SHUTDOWN)
         self._see_whether_all_are_gone()
+
+    def _end_troupe_within(self, pod: PodRecord) -> None:
+        pod.has_gone = pod.ref is None or not pod.ref.is_alive
+        if pod.ref is not None and not pod.has_gone:
+            pod.ref._cell.notify(OuterEnds(pod))
 
     def _see_whether_all_are_gone(self) -> None:
         if self._ended is not None and not self._has_told and all(pod.has_gone for pod in self._pods.values()):
@@ -258,7 +272,7 @@ class Kubelet(Actor):
             self._troupe.ends(cause, pod)
 
     def _outer_has_decided(self, decision: Decision) -> None:
-        if self._ended is None or self._troupe.outer is None:
+        if self._ended is None or self._troupe.outer is None or decision is Decision.WAIT:
             return
         if decision is Decision.RESTART:
             self._ended = None
@@ -274,6 +288,8 @@ class Kubelet(Actor):
             pod.is_over = True
             pod.slot.let_go(f"its troupe {self._troupe.name!r} is gone")
             pod.slot.clear_on_loop("its pod is gone")
+            if pod.is_nested:
+                self._tell(pod, Verdict(pod, Decision.LET_GO))
         cell = self.ctx.cell
         self._is_done = True
         cell.loop.host.request_end(cell, NORMAL)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from greenroom.exits import ExitReason
     from greenroom.pods.kubelet.podrecord import PodRecord
 
-__all__ = ["Decision", "PodEnded", "PodNotice", "PodStarted", "RestartDue", "Verdict"]
+__all__ = ["Decision", "OuterEnds", "PodEnded", "PodNotice", "PodStarted", "RestartDue", "Verdict"]
 
 
 class PodNotice(FailureSource):
@@ -50,6 +50,12 @@ class PodEnded(PodNotice):
 
 class RestartDue(PodNotice):
     """It is time for the pod's restart."""
+
+    __slots__ = ()
+
+
+class OuterEnds(PodNotice):
+    """The troupe above comes to its end: the one within, which is this pod of it, ends first."""
 
     __slots__ = ()
 
