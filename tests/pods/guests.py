@@ -67,6 +67,7 @@ class Careless(Actor[Any, None]):
             lambda: sink.asend("x", lane="control"),
             lambda: sink.asend("x", timeout=-1),
             lambda: asyncio.sleep(0, sink.send("x")),
+            lambda: asyncio.sleep(0, sink.is_gone),
         ):
             try:
                 await attempt()

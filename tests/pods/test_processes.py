@@ -194,7 +194,7 @@ def test_mistakes_of_a_sender_in_a_process_are_its_own_and_cut_off_nobody() -> N
             worker.send("go")
         told = diary.wait_for_count(6)
         playing.exposed().sink.send(finish)
-        assert told == [("BadArgument", "ConfigError", "WaitsForItself", False, 0)] * 6
+        assert told == [("BadArgument", "ConfigError", "WaitsForItself", "WaitsForItself", False, 0)] * 6
 
 
 def test_an_actor_that_no_process_could_import_is_refused_when_the_troupe_is_made() -> None:  # K9

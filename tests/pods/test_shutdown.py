@@ -163,6 +163,54 @@ def test_who_holds_a_thread_at_the_end_is_named_and_what_waits_behind_it_is_coun
     assert_ledger_balanced(troupe.system)
 
 
+@pytest.mark.parametrize("way", ["stop", "close", "with"])
+def test_a_handler_that_holds_the_kubelets_thread_is_left_behind(way: str, caplog: pytest.LogCaptureFixture) -> None:
+    hold = Hold()  # K16
+    troupe = troupe_class(worker=Pod(doer(Diary()), thread=ThreadModel.COOPERATIVE, expose=True)).new(
+        kubelet=KubeletConfig(drain_timeout=0.05), config=SystemConfig(stop_timeout=0.05)
+    )
+    worker = troupe.exposed().worker
+    worker.send(hold)
+    worker.send("behind")
+
+    def in_a_block() -> None:
+        with troupe:
+            hold.wait()
+
+    call = InThread(in_a_block if way == "with" else troupe.play)
+    hold.wait()
+    try:
+        if way != "with":
+            getattr(troupe, way)(timeout=0.05)
+        assert call.join(20.0) is None
+        report = troupe.system.report
+        assert report is not None
+        assert report.forced == ("/worker/worker",)
+        assert report.discarded_count == 1
+        assert "/worker/worker holds the thread" in caplog.text
+    finally:
+        hold.release()
+
+
+def test_what_waits_behind_a_handler_that_was_left_behind_is_a_dead_letter_when_it_returns() -> None:  # K16
+    diary, dead = Diary(), Diary()
+    hold = Hold()
+    troupe = troupe_class(worker=Pod(doer(diary), expose=True)).new(config=SystemConfig(stop_timeout=0.05))
+    troupe.system.dead_letters.subscribe(lambda letter: dead.write(letter.message))
+    worker = troupe.exposed().worker
+    worker.send(hold)
+    for number in range(9):
+        worker.send(number)
+    call = InThread(troupe.play)
+    hold.wait()
+    troupe.stop(timeout=0.05)
+    assert call.join(20.0) is None
+    hold.release()
+    entries = dead.wait(lambda written: len(written) + len(diary.entries) == 9)
+    assert len(entries) >= 8  # one may be handled before its thread comes to the end
+    assert_ledger_balanced(troupe.system)
+
+
 def test_close_in_an_actor_or_a_coroutine_is_refused_and_says_what_to_do() -> None:  # K16
     diary = Diary()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom.errors import PodGone, SystemStopped, WaitsForItself
+from greenroom.errors import NoThread, PodGone, SystemStopped, WaitsForItself
 from greenroom.pods import Buffers, KubeletConfig, Pod, PodPhase, ShutdownMode, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
 from tests.pods.cast import (
@@ -195,3 +195,52 @@ def test_a_troupe_that_is_over_cannot_be_run_again(way: str, has_played: bool) -
     with pytest.raises(PodGone):
         troupe.exposed().worker.send(1)
     assert_ledger_balanced(troupe.system)
+
+
+@pytest.mark.parametrize("thread", ["Studio", "Studio pod one", "Studio pod two"])
+@pytest.mark.parametrize("way", ["play", "play with MAIN", "with", "async with", "async with MAIN"])
+def test_a_troupe_that_could_not_be_started_can_be_started_again(
+    way: str, thread: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # K9 J4
+    diary = Diary()
+    pods = {"one": Pod(doer(diary), expose=True), "two": Pod(doer(diary), expose=True)}
+    if way.endswith("MAIN"):
+        pods["main"] = Pod(doer(diary), thread=ThreadModel.MAIN)
+    troupe = troupe_class(**pods).new()
+    start = threading.Thread.start
+
+    def cannot(self: threading.Thread) -> None:
+        if self.name == thread:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    async def in_a_coroutine() -> None:
+        async with troupe:
+            await asyncio.to_thread(diary.wait_for, 1, 2)
+
+    def in_a_block() -> None:
+        with troupe:
+            diary.wait_for(1, 2)
+
+    def end(actor: Any) -> None:
+        troupe.stop(ShutdownMode.DRAIN_ALL)
+
+    def run() -> None:
+        if way.startswith("play"):
+            troupe.exposed().two.clone().send(end)
+            troupe.play()
+        elif way == "with":
+            in_a_block()
+        else:
+            asyncio.run(in_a_coroutine())
+
+    troupe.exposed().one.send(1)
+    troupe.exposed().two.send(2)
+    if not (thread == "Studio" and way.startswith("async")):  # that has no thread for the kubelet
+        monkeypatch.setattr(threading.Thread, "start", cannot)
+        with pytest.raises(NoThread):
+            run()
+        monkeypatch.undo()
+    run()
+    assert sorted(diary.entries) == [1, 2]
+    assert_over(troupe)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from greenroom._core.scheduler.loop import Loop as CoreLoop
     from greenroom.actor.lifecycle import Lifecycle
-    from greenroom.actor.messaging.ref import ActorRef
     from greenroom.pods.kubelet.ports import Ends
     from greenroom.pods.manifest.phases import PodStatus
     from greenroom.system.system import ActorSystem
@@ -84,7 +83,13 @@ class Assembly:
         self.pods: dict[str, PodRecord] = {}
         self.nested: dict[str, Assembly] = {}
         self.outer: PodRecord | None = None if parent is None else parent[0].pods[parent[1].name]
-        self.kubelet = self._spawn_kubelet()
+        self.kubelet = system.spawn(
+            Kubelet,
+            self,
+            name=f"{self._prefix}kubelet",
+            supervision=Supervision(Directive.ESCALATE),
+            dispatcher=self._dispatcher,
+        )
         for pod in manifest.pods.values():
             self._add(pod)
         for pod in manifest.pods.values():
@@ -209,27 +214,10 @@ class Assembly:
         connection = record.slot.connect(actor)
         return ServiceHandle(record.slot, actor, self.context, connection, _validate if is_remote else None, home)
 
-    def _spawn_kubelet(self) -> ActorRef:
-        return self._system.spawn(
-            Kubelet,
-            self,
-            name=f"{self._prefix}kubelet",
-            supervision=Supervision(Directive.ESCALATE),
-            dispatcher=self._dispatcher,
-        )
-
     def come_back(self) -> None:
         """The troupe above is brought up again, and this one with it; at first, there is nothing to do."""
-        if self.kubelet.is_alive:
-            assert self.outer is not None
+        if self.outer is not None:
             self.kubelet._cell.notify(Verdict(self.outer, Decision.RESTART))
-            return
-        self.context.has_ended = False
-        self.kubelet = self._spawn_kubelet()
-        for record in self.pods.values():
-            record.kubelet = self.kubelet._cell
-            record.begin_again()
-            self.bring_up(record)
 
     def bring_up(self, record: PodRecord) -> None:
         """Spawn what supervises a pod."""

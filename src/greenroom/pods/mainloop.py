@@ -38,8 +38,10 @@ class MainLoop:
         """
         if get_ident() != self._thread:
             raise WrongThread("poll_once()", "call it on the thread that has called play()")
-        if self._aio.is_running():
+        if asyncio._get_running_loop() is not None:
             raise WaitsForItself("poll_once() was called by the MAIN pod itself, or in a coroutine")
+        if self._aio.is_closed():
+            return Park.IDLE  # a late timer of a GUI
         self._aio.call_soon(self._aio.stop)
         self._aio.run_forever()
         return Park.BUSY if self._loop is not None and self._loop.has_work() else Park.IDLE

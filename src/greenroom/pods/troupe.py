@@ -248,12 +248,14 @@ class Troupe(_Typed[E]):
 
     async def __aenter__(self) -> Self:
         self._begin(own_thread=False)
+        thread = self._main_thread() if self.system._loop.director is None else None
         try:
-            thread = self._main_thread()
-            if thread is not None and self.system._loop.director is None:
+            if thread is not None:
                 thread.begin()
             await self.system.__aenter__()
         except BaseException:
+            if thread is not None:
+                thread.undo()
             self._end()
             raise
         return self
@@ -333,7 +335,9 @@ class Troupe(_Typed[E]):
             remedy = "use `stop()` in an actor or a main loop, and `await troupe.shutdown()` in a coroutine"
             raise WaitsForItself(f"close() would hold up what it waits for: {remedy}")
         self.stop(mode, timeout)
-        self.system._shutdown.over.wait(sum(self._times(mode, timeout)) + self.system.config.stop_timeout + 1.0)
+        limit = sum(self._times(mode, timeout)) + self.system.config.stop_timeout + 1.0
+        if not self.system._shutdown.over.wait(limit) and not self.system._loop_answers():
+            self.system._shutdown.leave_behind()
 
     async def shutdown(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
         """As `stop`, and return when the troupe has ended."""

@@ -54,6 +54,8 @@ CALL_TIMEOUT = 30.0
 SHUTDOWN_TIMEOUT = 30.0
 _NAP = 0.1
 """Seconds that a thread sleeps at a time while it waits for the end."""
+_GLANCE = 0.25
+"""Seconds after which a thread that runs beside the home loop looks whether that should have ended."""
 HURRIED_TIMEOUT = 3.0
 """Seconds that a shutdown has which somebody wants to be over at once: a second for hooks, and what comes after."""
 
@@ -75,6 +77,8 @@ class Running:
         _signals: SignalHandling | None
         # Seconds that the actors have to stop, if nobody says it; and what to do about one that holds the home loop.
         _end_timeout: float
+        # When the end was requested, the time at which a thread that is held is left behind.
+        _end_due: float
         _stuck_advice: str | None
 
     def _start(self) -> None:
@@ -248,12 +252,16 @@ class Running:
         async def begin() -> None:
             if caller is not None:
                 caller.begin()
-            Running.__enter__(self)
+            try:
+                Running.__enter__(self)
+            except BaseException:
+                if caller is not None:
+                    caller.undo()
+                raise
 
         async def end() -> None:
             try:
-                await self._shutdown.wait()
-                if caller is not None:
+                if await self._has_ended_in_time() and caller is not None:
                     await caller.wait()
             except asyncio.CancelledError:
                 await self.shutdown()
@@ -272,9 +280,27 @@ class Running:
                     raise
             finally:
                 self._release_signals()
-        if self._thread is not None:
+        if self._thread is not None and self._shutdown.over.is_set():
             self._thread.join(CALL_TIMEOUT)
         self._raise_failure()
+
+    async def _has_ended_in_time(self) -> bool:
+        """Return True when the system has stopped; False when a handler holds the home loop after the time is up."""
+        over = asyncio.ensure_future(self._shutdown.wait())
+        try:
+            while True:
+                await asyncio.wait((over,), timeout=_GLANCE)
+                if over.done():
+                    return True
+                if time.monotonic() >= self._end_due and self._shutdown.phase != Phase.STOPPED:
+                    answers = threading.Event()
+                    self._loop.inbound.call(None, answers.set)
+                    await asyncio.wait((over,), timeout=1.0)
+                    if not answers.is_set() and not over.done():
+                        self._shutdown.leave_behind()
+                        return False
+        finally:
+            over.cancel()
 
     def _require_signals(self) -> None:
         """Raise if signals are to be handled, and cannot be."""
@@ -286,12 +312,16 @@ class Running:
         if self._handles_signals or aio is not None:
             from greenroom.system.ending.signals import BodyInterruption, SignalHandling  # slow to import
 
-            hurry, note = self._shutdown.hurry, self._note_signal
+            hurry, note = self._hurry, self._note_signal
             if first is None:
                 self._signals = BodyInterruption(self.name, hurry, note)
             else:
                 self._signals = SignalHandling(self.name, first, hurry, note)
             self._signals.install(aio or self._poller.home(), always=self._handles_signals is True)
+
+    def _hurry(self) -> None:
+        self._end_due = min(self._end_due, time.monotonic() + HURRIED_TIMEOUT)
+        self._shutdown.hurry()
 
     def _note_signal(self, number: int) -> None:
         self._shutdown.signal = number
@@ -364,6 +394,7 @@ class Running:
         self._request_shutdown(self._end_timeout, cause)
 
     def _request_shutdown(self, timeout: float, cause: BaseException | None, drain_for: float = 0.0) -> None:
+        self._end_due = min(self._end_due, time.monotonic() + timeout + 1.0)
         if get_ident() == self._loop.runq.thread:
             self._shutdown.request(timeout, cause, drain_for)
         else:

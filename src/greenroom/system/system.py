@@ -9,6 +9,7 @@ from _thread import get_ident
 from collections.abc import Callable
 from concurrent.futures import Future as ThreadFuture
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom._core.delivery.propagation import Propagation
@@ -101,6 +102,7 @@ class ActorSystem(Running, Spawns, Spawner):
         self._handles_signals = handle_signals
         self._signals: SignalHandling | None = None
         self._end_timeout = SHUTDOWN_TIMEOUT
+        self._end_due = inf
         self._stuck_advice: str | None = None
         self.dead_letters = DeadLetters(self.config.dead_letters, self.clock)
         self.observers = Observers(hooks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterable
 from functools import partial
@@ -240,6 +241,32 @@ def test_only_the_main_loops_thread_can_poll_and_not_from_within() -> None:  # K
     troupe = troupe_class(window=Pod(doer(Diary()), thread=ThreadModel.MAIN, expose=True)).new()
     assert InThread(lambda: troupe.play(loop)).join() is None
     assert [type(one) for one in told] == [WrongThread, WaitsForItself]
+
+
+def test_polling_in_a_coroutine_is_refused_and_breaks_nothing() -> None:  # K6
+    told: list[BaseException] = []
+
+    def loop(main: MainLoop) -> None:
+        kept.append(main)
+
+        async def poll() -> None:
+            try:
+                main.poll_once()
+            except WaitsForItself as error:
+                told.append(error)
+
+        asyncio.run(poll())
+        main.poll_once()
+
+    kept: list[MainLoop] = []
+    troupe = troupe_class(window=Pod(doer(Diary()), thread=ThreadModel.MAIN, expose=True)).new()
+
+    def play() -> None:
+        troupe.play(loop)
+        assert kept[0].poll_once() is Park.IDLE  # a timer that comes late
+
+    assert InThread(play).join() is None
+    assert len(told) == 1
 
 
 def test_polling_says_whether_there_is_more_to_do_and_never_waits() -> None:  # K6

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Never, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Never, Protocol, TypeVar
 
 import pytest
 
@@ -168,6 +170,18 @@ class SendsTextAsControl(Idler):
     peers: TextAsControlPeers
 
 
+class SendsNumbers(Idler):
+    peers: EnginePeers
+
+
+class TroupePeers(Handles):
+    engine: EnginePeers
+
+
+class SendsToATroupe(Idler):
+    peers: TroupePeers
+
+
 class CounterMates(Mates):
     config: Counter
 
@@ -268,6 +282,15 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: bad(worker=Pod(SendsTextAsControl), engine=Pod(Counter)),
         "'engine' to take str, and Counter",
     ),
+    "a handle for a troupe": (
+        lambda: bad(worker=Pod(SendsNumbers), engine=Pod(bad(worker=Pod(Idler)))),
+        "'engine' as a ServiceHandle, and it is a troupe",
+    ),
+    "a troupe's handles for an actor": (
+        lambda: bad(worker=Pod(SendsToATroupe), engine=Pod(Counter)),
+        "'engine' as EnginePeers, and it is an actor",
+    ),
+    "a pod in a tuple": (lambda: bad(worker=(Pod(Idler),)), r"'worker' is a tuple with a pod in it"),  # type: ignore[arg-type]
     "a mate of another class": (
         lambda: bad(pod=Pod(worker=HasACounter, config=Idler)),
         "'config' as Counter, and it is Idler",
@@ -430,6 +453,111 @@ class DeclaresManyMates(Idler):
 class DeclaresWhatCannotBeTold(Idler):
     peers: OnlyForTypeCheckers  # type: ignore[name-defined]  # noqa: F821
     pod: Any
+
+
+def supplied(make: Callable[..., Any]) -> Callable[..., Any]:
+    """What a decorator makes of a function that takes a name: it looks like that, and has the name already."""
+
+    @functools.wraps(make)
+    def wrapper(*args: Any) -> Any:
+        return make(*args, "x")
+
+    return wrapper
+
+
+class HasSupplied(Named):
+    @supplied
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+
+
+class OverridesAMention(MentionsAWrongPeer):
+    def receive(self, message: Any) -> None: ...
+
+
+class ReadsAttributesOfOthers(Idler):
+    def receive(self, message: Any) -> Any:
+        class Helper:
+            def look(self) -> Any:
+                return self.peers.nobody  # type: ignore[attr-defined]
+
+        other = message
+        return other.pod.name, other.peers.count, [one.pod.name for one in message], Helper, lambda self: self.pod.name
+
+    @staticmethod
+    def read(event: Any) -> Any:
+        return event.torrent.peers.count
+
+
+class Widened(Counter):
+    def receive(self, message: object) -> None: ...
+
+
+class Calls(Actor[Callable[[], None], None]):
+    def receive(self, message: Callable[[], None]) -> None: ...
+
+
+class Sends(ABC):
+    """Whatever sends."""
+
+    @abstractmethod
+    def send(self, message: int) -> None: ...
+
+
+Sends.register(ServiceHandle)
+
+
+class LoosePeers(Handles):
+    counter: ServiceHandle[int] | None
+    widened: ServiceHandle[str]
+    scales: Annotated[ServiceHandle[int], "grams"]
+    vectors: ServiceHandle[float]
+    calls: ServiceHandle[type]
+    sends: Sends
+    noted: ServiceHandle[int]
+
+
+class Vectors(Actor[complex, None]):
+    def receive(self, message: complex) -> None: ...
+
+
+class Noted(Actor[Annotated[int, "positive"], None]):
+    def receive(self, message: int) -> None: ...
+
+
+class DeclaresLoosely(Idler):
+    peers: LoosePeers | None
+    pod: Annotated[Mates, "the others"]
+
+
+def test_what_works_is_not_taken_for_a_mistake() -> None:  # K9
+    bad(
+        worker=Pod(DeclaresLoosely), counter=Pod(Counter), widened=Pod(Widened), scales=Pod(Scales),
+        vectors=Pod(Vectors), calls=Pod(Calls), sends=Pod(Counter), noted=Pod(Noted),
+    )  # fmt: skip
+    bad(one=Pod(supplied(Named)), two=Pod(HasSupplied), three=Pod(functools.partial(Named, "x")))
+    bad(one=Pod(OverridesAMention), two=Pod(ReadsAttributesOfOthers))
+
+    class Base(Troupe[Front]):
+        """Its pods come in a subclass."""
+
+    class Made(Base):
+        kind: ClassVar[type[Actor[Any, None]]] = Idler
+        _kind = Idler
+        Idler = Idler
+        engine = Pod(Idler, expose=True)
+
+    assert list(Made.manifest.pods) == ["engine"]
+
+
+def test_names_in_a_function_are_not_looked_for_in_its_module() -> None:  # K9
+    class EnginePeers(Handles):  # as another one in this module
+        other: ServiceHandle[int]
+
+    class Sender(Idler):
+        peers: EnginePeers
+
+    assert bad(worker=Pod(Sender), other=Pod(Idler), engine=Pod(Idler)).manifest.peers["worker"] == ("other", "engine")
 
 
 def test_a_declaration_that_is_true_or_cannot_be_told_is_fine() -> None:  # K9

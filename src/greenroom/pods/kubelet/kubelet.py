@@ -16,7 +16,7 @@ from greenroom.actor.failure.reports import when
 from greenroom.actor.life.restarting import start_again
 from greenroom.errors import ActorTerminated, Fatal, PodRestartLimit, SystemStopped
 from greenroom.errors.base import add_note, counted, in_words
-from greenroom.exits import NORMAL, SHUTDOWN, ExitReason
+from greenroom.exits import SHUTDOWN, ExitReason
 from greenroom.pods.kubelet.notices import Decision, OuterEnds, PodEnded, PodStarted, RestartDue, Verdict
 from greenroom.pods.manifest.phases import PodPhase
 from greenroom.pods.manifest.settings import ThreadModel
@@ -55,8 +55,6 @@ class Kubelet(Actor):
         self._ended: tuple[BaseException | None, str | None] | None = None
         # Whether the kubelet above has been told of that.
         self._has_told = False
-        # Whether it ends because its troupe does not come back.
-        self._is_done = False
         self._window = Window(troupe.config.max_restarts, troupe.config.within)
         self._alarms: dict[str, RestartDueAlarm] = {}
 
@@ -71,7 +69,7 @@ class Kubelet(Actor):
     def pre_stop(self) -> None:
         """The troupe ends: nobody is to wait for a restart that does not come."""
         self._troupe.let_all_go("is being shut down")
-        if self._troupe.outer is not None and not self._is_done:
+        if self._troupe.outer is not None and self._ended is None:
             self._troupe.outer.enter(PodPhase.TERMINATING)
 
     def post_stop(self) -> None:
@@ -81,7 +79,7 @@ class Kubelet(Actor):
         self._troupe.let_all_go("has ended")
         if self._troupe.outer is not None and self._troupe.outer.status.phase is PodPhase.TERMINATING:
             self._troupe.outer.enter(PodPhase.COMPLETED)
-        if not self._is_stopping() and not self._is_done:
+        if not self._is_stopping():
             self.ctx.system.fail(ActorTerminated(self.ctx.self, "it is the kubelet, and was ended from outside"))
 
     def _cancel_alarms(self) -> None:
@@ -284,15 +282,13 @@ class Kubelet(Actor):
                 with suppress(SystemStopped):  # its own end comes next
                     self._troupe.bring_up(pod)
             return
+        # The kubelet stays: when the troupe above is brought up again, so is this one.
         for pod in self._pods.values():
             pod.is_over = True
             pod.slot.let_go(f"its troupe {self._troupe.name!r} is gone")
             pod.slot.clear_on_loop("its pod is gone")
             if pod.is_nested:
                 self._tell(pod, Verdict(pod, Decision.LET_GO))
-        cell = self.ctx.cell
-        self._is_done = True
-        cell.loop.host.request_end(cell, NORMAL)
 
 
 def _rests(pod: PodRecord) -> bool:

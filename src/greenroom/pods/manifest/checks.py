@@ -52,7 +52,7 @@ def _check_arguments(pod: Pod, name: str, factory: Any) -> None:
         (factory.factory, factory.args, factory.kwargs) if isinstance(factory, Props) else (factory, (), {})
     )
     try:
-        parameters = signature(made)
+        parameters = signature(made, follow_wrapped=False)
     except (TypeError, ValueError):  # it does not say
         return
     try:
@@ -107,7 +107,7 @@ def declared_peers(pod: Pod, actor_class: type[Actor], others: Mapping[str, Any]
         why = f"{declared.__name__}, which {actor_class.__name__} has as its peers, declares {name!r}"
         if name not in others:
             raise pod.error(name, f"{why}: {_why_no_peer(name, pod, others)}")
-        wrong = misfit(kind, actor_class_of(others[name]))
+        wrong = misfit(kind, others[name])
         if wrong is not None:
             raise pod.error(name, f"{why} {wrong}")
     return names_in(declared)

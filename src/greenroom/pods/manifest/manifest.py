@@ -55,7 +55,8 @@ def read_manifest(
             value.settle_name(attribute)
             manifest.body[attribute] = value
         else:
-            _check_that_no_pod_is_meant(name, attribute, value)
+            if attribute not in body.get("__annotations__", ()):
+                _check_that_no_pod_is_meant(name, attribute, value)
             if any(attribute in base.body for base in bases):
                 manifest.body[attribute] = None
     for said in (*(base.body for base in bases), manifest.body):
@@ -76,16 +77,20 @@ def read_manifest(
         for actor, factory in pod.actors.items():
             _note_peers(pod, actor, factory, manifest)
             check_mates(pod, factory)
-    if exposes is not None:
+    if exposes is not None and manifest.pods:  # without, it is a base of others
         _check_front(exposes, manifest)
     return manifest
 
 
 def _check_that_no_pod_is_meant(troupe: str, attribute: str, value: object) -> None:
-    """An actor's class beside the pods is a pod that somebody forgot to write, unless it is defined there."""
+    """An actor's class beside the pods is a pod that somebody forgot to write, unless it has its own name there."""
+    if isinstance(value, tuple | list) and any(isinstance(one, Pod) for one in value):
+        pod = next(one for one in value if isinstance(one, Pod))
+        why = f"{attribute!r} is a {type(value).__name__} with a pod in it: write {attribute} = {pod!r}"
+        raise pod.error(value, why)
     is_meant = isinstance(value, Props) or actor_class_of(value) is not None or is_troupe(value)
-    if is_meant and not getattr(value, "__qualname__", "").endswith(f"{troupe}.{attribute}"):
-        label = getattr(value, "__name__", repr(value))
+    label = getattr(value, "__name__", repr(value))
+    if is_meant and not attribute.startswith("_") and attribute != label:
         why = f"{attribute!r} is {label}, and no pod: write {attribute} = Pod({label})"
         raise ManifestError(troupe, attribute, value, why)
 
@@ -99,7 +104,7 @@ def _check_front(front: type[Handles], manifest: Manifest) -> None:
             remedy = "" if owner is None else f": the pod {owner!r} has it, and needs expose=True"
             told = f"{why}, which no pod exposes{remedy or known(manifest.exposed)}"
             raise ManifestError(manifest.name, name, front, told)
-        wrong = misfit(kind, actor_class_of(manifest.pods[manifest.owners[name]].actors[name]))
+        wrong = misfit(kind, manifest.pods[manifest.owners[name]].actors[name])
         if wrong is not None:
             raise ManifestError(manifest.name, name, front, f"{why} {wrong}")
 

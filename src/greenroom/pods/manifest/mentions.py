@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterator
-from inspect import unwrap
+from inspect import CO_OPTIMIZED, unwrap
 from types import CodeType, FunctionType
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from greenroom.actor.api.actor import Actor
 __all__ = ["Mention", "mentions_of"]
 
 _OF_SELF = ("LOAD_FAST", "LOAD_DEREF")
+_OF_OUTER = ("LOAD_DEREF",)
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 
 
@@ -30,32 +31,35 @@ class Mention(NamedTuple):
 
 
 def mentions_of(actor_class: type[Actor], what: tuple[str, ...] = ("peers", "pod")) -> list[Mention]:
-    """All mentions in the methods of an actor class, and of its bases below `Actor`."""
+    """All mentions in the methods that an actor class has, its own and those of its bases below `Actor`."""
     found: list[Mention] = []
+    seen: set[str] = set()
     for base in actor_class.__mro__:
         if base is Actor or not issubclass(base, Actor):
             continue
-        for value in vars(base).values():
-            function = _function_of(value)
-            if function is not None:
-                found.extend(_mentions_in(function.__code__, what))
+        for name, value in vars(base).items():
+            function = None if name in seen else _function_of(value)
+            if function is not None and function.__code__.co_argcount:
+                code = function.__code__
+                found.extend(_mentions_in(code, code.co_varnames[0], _OF_SELF, what))
+        seen.update(vars(base))
     return found
 
 
 def _function_of(value: object) -> FunctionType | None:
-    if isinstance(value, staticmethod | classmethod):
-        value = value.__func__
-    elif isinstance(value, property):
+    """The function of a method or a property: its first argument is the actor."""
+    if isinstance(value, property):
         value = value.fget
-    value = unwrap(value) if callable(value) else None
+    value = unwrap(value) if callable(value) and not isinstance(value, type) else None
     return value if isinstance(value, FunctionType) else None
 
 
-def _mentions_in(code: CodeType, what: tuple[str, ...]) -> Iterator[Mention]:
+def _mentions_in(code: CodeType, owner: str, loads: tuple[str, ...], what: tuple[str, ...]) -> Iterator[Mention]:
     instructions = [one for one in dis.get_instructions(code) if one.opname not in ("CACHE", "PUSH_NULL")]
     for subject, middle, last in zip(instructions, instructions[1:], instructions[2:], strict=False):
         if (
-            subject.opname.startswith(_OF_SELF)
+            subject.opname.startswith(loads)
+            and _loaded_by(subject) == owner
             and middle.opname == "LOAD_ATTR"
             and middle.argval in what
             and last.opname in _ATTRIBUTES
@@ -63,5 +67,11 @@ def _mentions_in(code: CodeType, what: tuple[str, ...]) -> Iterator[Mention]:
             line = last.positions.lineno if last.positions is not None else None
             yield Mention(middle.argval, last.argval, f"{code.co_filename}:{line or code.co_firstlineno}")
     for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _mentions_in(constant, what)
+        # In a function within, a name that is not its own; a class within is no function.
+        if isinstance(constant, CodeType) and constant.co_flags & CO_OPTIMIZED and owner in constant.co_freevars:
+            yield from _mentions_in(constant, owner, _OF_OUTER, what)
+
+
+def _loaded_by(instruction: dis.Instruction) -> object:
+    """The name of the variable that is loaded last: one instruction may load two."""
+    return instruction.argval[-1] if isinstance(instruction.argval, tuple) else instruction.argval

@@ -74,7 +74,8 @@ class RelayedHandle:
         return waiting
 
     def _ask(self, what: str) -> Any:
-        return self._relay.ask_sync(what, timeout=self._timeout)
+        with _about(None, self.name, f"use `await asyncio.to_thread(lambda: self.peers.{self.name}.{what})`"):
+            return self._relay.ask_sync(what, timeout=self._timeout)
 
     def send(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
         """Send a message; see `ServiceHandle`."""
@@ -106,12 +107,12 @@ class RelayedHandle:
 
 
 @contextmanager
-def _about(message: object, peer: str) -> Iterator[None]:
+def _about(message: object, peer: str, remedy: str = "") -> Iterator[None]:
     """Let an error speak of the message and of the peer, and not of the relay and what it is sent."""
     try:
         yield
     except NotSendable as exc:
         raise NotSendable(message, exc.why) from None
     except WaitsForItself:
-        why = f"sending to the peer {peer!r} from another process waits for an answer, which holds up this coroutine"
-        raise WaitsForItself(f"{why}: write `await self.peers.{peer}.asend(...)`") from None
+        why = f"from another process, the peer {peer!r} is asked and waited for, which would hold up this coroutine"
+        raise WaitsForItself(f"{why}: {remedy or f'write `await self.peers.{peer}.asend(...)`'}") from None

@@ -25,6 +25,11 @@ class CallingThread(LoopThread):
         self._over = asyncio.Event()
         self.poller.attach()
 
+    def undo(self) -> None:
+        """The system could not start: be as before `begin`."""
+        self.poller.detach()
+        self._aio = self._over = None
+
     async def wait(self) -> None:
         """Return when its system does not need the thread any more."""
         assert self._over is not None

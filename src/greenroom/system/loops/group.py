@@ -163,7 +163,8 @@ class SystemLoops:
             for thread in self.threads:
                 self._start_one(thread)
         except BaseException:
-            self.release()
+            for started in self.release():
+                started.join(_LAST_STEPS)
             raise
         self._join_clock()
 
@@ -268,7 +269,8 @@ class SystemLoops:
     async def stop(self, late: bool) -> None:
         """End what remains, and the loops."""
         for thread in self.threads:
-            await self._step(thread, partial(_force_and_stop, thread, late))
+            if not await self._step(thread, partial(_force_and_stop, thread, late)):
+                thread.later(partial(_force_and_stop, thread, late))
         for thread in self.threads:
             await thread.end_tasks()
 
@@ -317,6 +319,7 @@ class SystemLoops:
         return sum(count_queued(thread.loop) for thread in self._held if not thread.loop.closed)
 
 
-def _force_and_stop(thread: LoopThread, late: bool) -> None:
+def _force_and_stop(thread: LoopThread, late: bool) -> bool:
     thread.end.force_all(late)
     thread.end.stop_loop()
+    return True

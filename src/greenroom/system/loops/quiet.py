@@ -71,7 +71,7 @@ class QuietLoops:
             thread.post(quiet.give_up)
 
     def busy(self) -> list[str]:
-        """The paths of the actors that are at work on the home loop; of each other one, one actor when it was last seen.
+        """The paths of those at work on the home loop, and of one that was last seen at work on each other loop.
 
         A loop that is awake, and on which nobody was at work when it was last seen, goes by its own name.
         """

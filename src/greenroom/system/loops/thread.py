@@ -104,6 +104,8 @@ class LoopThread:
             self.poller.attach()
             ready.set_result(None)
             await self._over.wait()
+            if not self._loop.closed:  # the system could not start, and may try again
+                self.poller.detach()
 
         try:
             if self.core is not None:
@@ -121,6 +123,12 @@ class LoopThread:
         if aio is not None and over is not None:
             with suppress(RuntimeError):  # it has ended already
                 aio.call_soon_threadsafe(over.set)
+
+    def later(self, action: Callable[[], object]) -> None:
+        """Have something done when the handler that holds the thread has returned."""
+        if self._aio is not None:
+            with suppress(RuntimeError):  # it has ended already
+                self._aio.call_soon_threadsafe(action)
 
     async def end_tasks(self) -> None:
         """End what is left of asyncio's tasks, once its loop has stopped: its thread does that by itself."""
