@@ -14,6 +14,7 @@ from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadMo
 from greenroom.testing import Simulation
 from tests.pods.cast import (
     Diary,
+    Hold,
     InThread,
     Phases,
     assert_over,
@@ -290,3 +291,31 @@ def test_the_actors_of_a_pod_are_restarted_together_and_meet_the_new_ones(thread
     assert all(mates[number] == mates[number + 1] for number in (0, 2, 4))
     assert len({tuple(one) for one in mates}) == 3
     assert len({id(one) for one in kept}) == 6
+
+
+@pytest.mark.parametrize("thread", THREADS)
+@pytest.mark.parametrize("how", [finish, fail_with(ValueError("bad"))], ids=["ends", "fails"])
+def test_what_waits_in_a_pod_that_comes_back_is_handled_after_it(how: Any, thread: ThreadModel) -> None:  # K2, K11
+    diary = Diary()
+    hold = Hold()
+    troupe = troupe_class(
+        worker=Pod(first=doer(diary), second=doer(diary), thread=thread, restart=ALWAYS, expose=True)
+    ).new(kubelet=FOREVER)
+    phases = Phases(troupe)
+    with playing(troupe):
+        first, second = troupe.exposed().first, troupe.exposed().second
+        first.send(hold)
+        hold.wait()
+        for number in range(100):
+            first.send((1, number))
+            second.send((2, number))
+            if number == 50:
+                first.send(how)
+        if how is finish:
+            second.send(finish)
+        hold.release()
+        phases.wait("worker", PodPhase.RUNNING, restarts=1)
+        diary.wait_for_count(200)
+    for actor in (1, 2):
+        assert [number for one, number in diary.entries if one == actor] == list(range(100))
+    assert troupe.system.ledger().dead_lettered == 0

@@ -101,7 +101,9 @@ def after_pre_stop(life: ActorHost, cell: Cell, record: ActorRecord, pre_stop: P
 def _leave(life: ActorHost, cell: Cell, record: ActorRecord, gently: bool, comes_back: bool) -> Procedure:
     """Steps 5 and 6."""
     extras = record.ensure_extras()
-    if gently or not comes_back:  # a restart after a kill keeps the queue
+    # A restart after a kill keeps the queue; so does one of actors that are restarted together, whatever ended them.
+    is_kept = comes_back and (not gently or (extras.restart_state is not None and extras.restart_state.is_held_back))
+    if not is_kept:
         drain(cell, extras, "stopped", keeps_notices=comes_back)
     record.phase = WAITING
     if record.child_list is not None and record.child_list.count > 0:
