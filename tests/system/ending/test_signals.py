@@ -16,6 +16,7 @@ import pytest
 
 from greenroom import ActorSystem
 from greenroom.errors import ConfigError
+from greenroom.system.ending.signals import is_with_locks
 
 DEADLINE = 120.0
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -215,6 +216,41 @@ def test_signals_that_another_thread_takes_in_are_not_overheard(way: str, uvloop
         assert program.ends() == 128 + signal.SIGTERM, program.errors
         assert "cleaned up" in program.output
         assert program.errors == ""
+
+
+def test_a_condition_that_takes_its_lock_again_is_not_broken_off() -> None:
+    class Lock:
+        """Tells where it was used."""
+
+        def __init__(self) -> None:
+            self.used: list[tuple[str, bool]] = []
+            self.is_held = False
+
+        def acquire(self, *args: object) -> bool:
+            frame = sys._getframe(1)
+            self.used.append((frame.f_code.co_name, is_with_locks(frame)))
+            free, self.is_held = not self.is_held, True
+            return free
+
+        def release(self) -> None:
+            frame = sys._getframe(1)
+            self.used.append((frame.f_code.co_name, is_with_locks(frame)))
+            self.is_held = False
+
+        def __enter__(self) -> bool:
+            return self.acquire()
+
+        def __exit__(self, *args: object) -> None:
+            self.release()
+
+    lock = Lock()
+    condition = threading.Condition(lock)  # type: ignore[arg-type]
+    with condition:
+        condition.wait(0.0)
+    assert ("_acquire_restore", True) in lock.used
+    assert ("_release_save", True) in lock.used
+    assert ("__enter__", False) in lock.used  # that is no code of a condition's
+    assert not is_with_locks(sys._getframe())
 
 
 def test_another_signal_breaks_off_a_body_that_took_in_the_first() -> None:

@@ -204,7 +204,7 @@ class BodyInterruption(SignalHandling):
             else:
                 self._call(self._came, bytes([number]))
         # Nothing of ours is to be broken off halfway, with a lock in hand.
-        if self._is_in_body and self._raised < max(self.count, 1) and not _is_ours(frame):
+        if self._is_in_body and self._raised < max(self.count, 1) and not is_with_locks(frame):
             self._raised += 1
             raise Interrupted
 
@@ -249,6 +249,16 @@ class BodyInterruption(SignalHandling):
             pause = min(2 * pause, _LATEST)
 
 
-def _is_ours(frame: FrameType | None) -> bool:
-    """Whether the main thread is in code of the runtime. Compiled, that is not broken off, and has no frames."""
-    return frame is not None and str(frame.f_globals.get("__name__")).startswith("greenroom.")
+def is_with_locks(frame: FrameType | None) -> bool:
+    """Whether the main thread is in code that would leave locks as they are: the runtime's, or a `Condition`'s.
+
+    Compiled code of ours is not broken off, and has no frames. A condition that has been broken off takes its lock
+    again, and gives it back: broken off there, it would raise another error than ours.
+    """
+    if frame is None:
+        return False
+    module = str(frame.f_globals.get("__name__"))
+    return module.startswith("greenroom.") or (module == "threading" and frame.f_code.co_name in _OF_A_LOCK)
+
+
+_OF_A_LOCK = ("__enter__", "__exit__", "_acquire_restore", "_release_save")
