@@ -21,6 +21,7 @@ from greenroom.pods.manifest.drawing import Description
 from greenroom.pods.manifest.handles import Handles
 from greenroom.pods.manifest.manifest import Manifest, read_manifest
 from greenroom.pods.manifest.settings import KubeletConfig, ShutdownMode
+from greenroom.pods.playing import play
 from greenroom.policy.specs import require_period
 from greenroom.system.config import OnExit, SystemConfig
 from greenroom.system.ending.report import Phase
@@ -174,7 +175,7 @@ class Troupe(_Typed[E]):
         self._caller = get_ident()
         try:
             calls = None if mainloop is None else partial(self._call, mainloop)
-            self.system._run_beside(self._main_thread(), calls, partial(self.stop, self._kubelet.shutdown))
+            play(self.system, self._main_thread(), calls, partial(self.stop, self._kubelet.shutdown))
         except SystemFailed as exc:
             raise self._failure(exc) from exc.__cause__
         finally:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.poller import Poller
     from greenroom.system.ending.shutdown import Shutdown
     from greenroom.system.ending.signals import SignalHandling
-    from greenroom.system.loops.callingthread import CallingThread
     from greenroom.system.loops.group import SystemLoops
 
 __all__ = ["CALL_TIMEOUT", "SHUTDOWN_TIMEOUT", "Running"]
@@ -54,8 +53,6 @@ CALL_TIMEOUT = 30.0
 SHUTDOWN_TIMEOUT = 30.0
 _NAP = 0.1
 """Seconds that a thread sleeps at a time while it waits for the end."""
-_GLANCE = 0.25
-"""Seconds after which a thread that runs beside the home loop looks whether that should have ended."""
 HURRIED_TIMEOUT = 3.0
 """Seconds that a shutdown has which somebody wants to be over at once: a second for hooks, and what comes after."""
 
@@ -77,7 +74,7 @@ class Running:
         _signals: SignalHandling | None
         # Seconds that the actors have to stop, if nobody says it; and what to do about one that holds the home loop.
         _end_timeout: float
-        # When the end was requested, the time at which a thread that is held is left behind.
+        # When its thread is left behind if a handler holds that; inf until the end is requested.
         _end_due: float
         _stuck_advice: str | None
 
@@ -235,72 +232,6 @@ class Running:
             finally:
                 self._release_signals()
         self._raise_failure()
-
-    def _run_beside(
-        self,
-        caller: CallingThread | None,
-        mainloop: Callable[[asyncio.AbstractEventLoop], object] | None,
-        on_signal: Callable[[], object],
-    ) -> None:
-        """As `run`, on a thread of its own; this one runs a further loop, or waits, and handles signals.
-
-        `mainloop` is called here in between, and has to run asyncio's loop now and then. `on_signal` is called for the
-        first signal.
-        """
-        self._require_signals()
-
-        async def begin() -> None:
-            if caller is not None:
-                caller.begin()
-            try:
-                Running.__enter__(self)
-            except BaseException:
-                if caller is not None:
-                    caller.undo()
-                raise
-
-        async def end() -> None:
-            try:
-                if await self._has_ended_in_time() and caller is not None:
-                    await caller.wait()
-            except asyncio.CancelledError:
-                await self.shutdown()
-                raise
-
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            if self._handles_signals is not False:
-                self._take_signals(on_signal, aio=runner.get_loop())
-            try:
-                runner.run(begin())
-                if mainloop is not None:
-                    mainloop(runner.get_loop())
-                runner.run(end())
-            except KeyboardInterrupt:
-                if self._signals is None or not self._signals.forced:
-                    raise
-            finally:
-                self._release_signals()
-        if self._thread is not None and self._shutdown.over.is_set():
-            self._thread.join(CALL_TIMEOUT)
-        self._raise_failure()
-
-    async def _has_ended_in_time(self) -> bool:
-        """Return True when the system has stopped; False when a handler holds the home loop after the time is up."""
-        over = asyncio.ensure_future(self._shutdown.wait())
-        try:
-            while True:
-                await asyncio.wait((over,), timeout=_GLANCE)
-                if over.done():
-                    return True
-                if time.monotonic() >= self._end_due and self._shutdown.phase != Phase.STOPPED:
-                    answers = threading.Event()
-                    self._loop.inbound.call(None, answers.set)
-                    await asyncio.wait((over,), timeout=1.0)
-                    if not answers.is_set() and not over.done():
-                        self._shutdown.leave_behind()
-                        return False
-        finally:
-            over.cancel()
 
     def _require_signals(self) -> None:
         """Raise if signals are to be handled, and cannot be."""
